@@ -7,12 +7,15 @@
 #   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
 #   agree WHAT                        claims and saved rows are the same, nothing is left over
 
+# start_shared [-c setting=value]...: the cluster of the service. A test with another kind of service has a function of its own for it.
+start_shared() { start_cluster shared --fast "$@"; }
+
 # start_cells [-c setting=value]...: commits survive a crash of the processes, but not of the machine. The cells give the service
 # a long time to answer: tests of how long set it themselves.
 start_cells() {
   local number
   CELLS_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
-  start_cluster shared --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
+  start_shared -c synchronous_commit=on -c log_min_messages=panic "$@"
   at shared "CREATE EXTENSION claims"
   for number in 1 2; do
     at shared "CREATE ROLE cell$number LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell($number, 'cell$number', 'cell $number')" >/dev/null

@@ -13,7 +13,10 @@ const INDEXES: &str = "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_am a
 
 /// Returns the damage to the tables and indexes of the extension. Reads all of them.
 pub fn find(admin: &mut Client) -> Result<Vec<String>> {
-    admin.batch_execute("CREATE EXTENSION IF NOT EXISTS amcheck")?;
+    // Citus has created it on the other nodes, where it refuses the statement.
+    if admin.query("SELECT FROM pg_extension WHERE extname = 'amcheck'", &[])?.is_empty() {
+        admin.batch_execute("CREATE EXTENSION amcheck")?;
+    }
     let mut found = Vec::new();
     for table in names(admin, TABLES)? {
         for row in admin.query("SELECT v::text FROM verify_heapam($1::text::regclass) AS v", &[&table])? {

@@ -7,6 +7,7 @@
 # test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
+. "$(dirname "$0")/../disturb.bash"
 
 seconds=${CAMPAIGN_SECONDS:-30}
 "$CLAIMS_ROOT/scripts/clients"
@@ -31,21 +32,6 @@ CAMPAIGN_PASSWORD=$CELLS_PASSWORD CAMPAIGN_PROXY=$proxy CAMPAIGN_CUT=$CLAIMS_TMP
   "$CLAIMS_CLIENTS/campaign" &
 campaign=$!
 
-# Stops the backends of the service for some seconds, wherever they are.
-stop_service() {
-  local pids
-  pids=$(at shared "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" 2>/dev/null) || true
-  kill -STOP $pids 2>/dev/null || true
-  sleep "$1"
-  kill -CONT $pids 2>/dev/null || true
-}
-
-# A backend of the applications, of recovery, or a worker: the postmaster then starts everything anew.
-kill_backend() {
-  local pid
-  pid=$(at "$1" "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('client backend', 'claims worker') AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1" 2>/dev/null) || true
-  [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
-}
 clusters=(shared cell1 cell2)
 disturbed=0
 end=$((SECONDS + seconds)) limit=$((SECONDS + seconds + 300))
@@ -61,7 +47,7 @@ while { [ $SECONDS -lt $end ] || [ $disturbed -lt 7 ] || { [ ! -e "$CLAIMS_TMP/e
     # The first time for so long that every kind of writer meets it.
     4) echo close >"$CLAIMS_TMP/cut"; sleep "$((disturbed < 7 ? 3 : 1)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
     5) echo hold >"$CLAIMS_TMP/cut"; sleep "$((RANDOM % 3)).$((RANDOM % 10))"; rm "$CLAIMS_TMP/cut" ;;
-    6) stop_service "4.$((RANDOM % 10))" ;;
+    6) stop_service shared "4.$((RANDOM % 10))" ;;
   esac
   disturbed=$((disturbed + 1))
 done

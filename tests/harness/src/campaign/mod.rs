@@ -18,6 +18,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -69,16 +70,21 @@ pub struct Field {
     over: PathBuf,
     /// Whether background workers do the recovery.
     has_workers: bool,
+    /// A file with the nodes of a service whose tables are distributed, as the script adds and removes them: DIR:PORT in each line. The
+    /// first one is the shared cluster.
+    nodes: Option<PathBuf>,
+}
+
+/// Parses DIR:PORT.
+fn address(value: &str) -> Result<(String, u16)> {
+    let (dir, port) = value.rsplit_once(':').with_context(|| format!("{value} is no DIR:PORT"))?;
+    Ok((dir.to_string(), port.parse()?))
 }
 
 impl Field {
     fn from_env() -> Result<Self> {
         let get = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
-        let cluster = |name: &str| -> Result<(String, u16)> {
-            let value = get(name)?;
-            let (dir, port) = value.rsplit_once(':').with_context(|| format!("{name} is no DIR:PORT"))?;
-            Ok((dir.to_string(), port.parse()?))
-        };
+        let cluster = |name: &str| address(&get(name)?);
         Ok(Field {
             clusters: [cluster("CAMPAIGN_SHARED")?, cluster("CAMPAIGN_CELL1")?, cluster("CAMPAIGN_CELL2")?],
             password: get("CAMPAIGN_PASSWORD")?,
@@ -87,7 +93,22 @@ impl Field {
             enough: get("CAMPAIGN_ENOUGH")?.into(),
             over: get("CAMPAIGN_OVER")?.into(),
             has_workers: env::var("CAMPAIGN_WORKERS").is_ok_and(|value| value == "yes"),
+            nodes: env::var("CAMPAIGN_NODES").ok().map(PathBuf::from),
         })
+    }
+
+    /// Returns the addresses of the service: one, or those of all nodes.
+    fn service_nodes(&self) -> Result<Vec<(String, u16)>> {
+        match &self.nodes {
+            None => Ok(vec![self.clusters[0].clone()]),
+            Some(file) => fs::read_to_string(file)?.lines().map(address).collect(),
+        }
+    }
+
+    /// Returns whether a call may fail with this SQLSTATE because nodes of the service fail, or shards move. Such a call is repeated. Citus has
+    /// no SQLSTATE of its own for a node that is gone in the middle of a call.
+    fn may_come_from_nodes(&self, code: &str) -> bool {
+        self.nodes.is_some() && ["08006", "08003", "40P01", "40001", "55P03", "25P02", "XX000"].contains(&code)
     }
 
     fn is_over(&self) -> bool {
@@ -96,8 +117,7 @@ impl Field {
 
     /// Connects to a cluster's own socket. 0 is the shared cluster, 1 and 2 are the cells.
     fn connect(&self, cluster: usize, role: &str) -> Result<Client, postgres::Error> {
-        let (dir, port) = &self.clusters[cluster];
-        Config::new().host(dir).port(*port).user(role).dbname("postgres").connect(NoTls)
+        connect_to(&self.clusters[cluster], role)
     }
 
     /// Connects a cell's application to the service, over the network.
@@ -106,6 +126,10 @@ impl Field {
         config.host("127.0.0.1").port(self.proxy_port).user(&format!("cell{cell}")).password(&self.password);
         config.dbname("postgres").connect_timeout(Duration::from_secs(2)).connect(NoTls)
     }
+}
+
+fn connect_to((dir, port): &(String, u16), role: &str) -> Result<Client, postgres::Error> {
+    Config::new().host(dir).port(*port).user(role).dbname("postgres").connect(NoTls)
 }
 
 /// Runs until the script ends the campaign, then judges.
@@ -121,14 +145,14 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool> {
-    let field = Field::from_env()?;
+    let field = Arc::new(Field::from_env()?);
     let seed = rand::random_range(0..1_000_000);
     println!("campaign: {} writers in two cells, {NAMES} names, seed {seed}", WRITERS.concat().len());
     let network = proxy::start(&field)?;
     let stopped = AtomicBool::new(false);
     let mut tally = Tally::default();
     let problems = thread::scope(|scope| {
-        let (field, stopped, tally) = (&field, &stopped, &tally);
+        let (field, stopped, tally) = (&*field, &stopped, &tally);
         let (mut writers, mut recoveries) = (Vec::new(), Vec::new());
         for cell in [1, 2] {
             recoveries.push(scope.spawn(move || recovery::run(field, cell, tally.sharing_counts(), stopped)));

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rand::seq::IndexedRandom;
 
 use super::Field;
 
@@ -40,17 +41,22 @@ fn state(cut: &Path) -> Cut {
     }
 }
 
-/// Listens, and forwards connections to the shared cluster.
-pub fn start(field: &Field) -> Result<Network> {
+/// Listens, and forwards connections to the service: to any of its nodes.
+pub fn start(field: &Arc<Field>) -> Result<Network> {
     let listener = TcpListener::bind(("127.0.0.1", field.proxy_port)).context("the proxy cannot listen")?;
     listener.set_nonblocking(true)?;
     let ended = Arc::new(AtomicBool::new(false));
     let network = Network { ended: ended.clone() };
-    let (cut, port) = (field.cut.clone(), field.clusters[0].1);
+    let field = field.clone();
     thread::spawn(move || {
         while !ended.load(Relaxed) {
             match listener.accept() {
-                Ok((client, _)) => forward(client, port, &cut, &ended),
+                Ok((client, _)) => {
+                    // The script may be writing the list.
+                    let nodes = field.service_nodes().unwrap_or_default();
+                    let Some((_, port)) = nodes.choose(&mut rand::rng()) else { continue };
+                    forward(client, *port, &field.cut, &ended);
+                }
                 Err(_) => thread::sleep(TICK),
             }
         }

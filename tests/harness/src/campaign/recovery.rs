@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::Field;
 use super::tally::Tally;
+use super::{Field, connect_to};
 
 const PASS: &str = "SELECT processed, committed, rolled_back, pending, orphaned \
                     FROM claims.reconcile($1, 'service', ($2::text)::interval, 20)";
@@ -29,7 +29,7 @@ pub fn run(field: &Field, cell: usize, mut tally: Tally, stopped: &AtomicBool) -
         for answer in passes {
             match answer {
                 Ok(Ok(counts)) => add(&mut tally, cell, counts),
-                Ok(Err(error)) => note(&mut tally, &error),
+                Ok(Err(error)) => note(field, &mut tally, &error),
                 Err(_) => tally.problem("recovery panicked".into()),
             }
         }
@@ -53,11 +53,12 @@ fn add(tally: &mut Tally, cell: usize, [_, committed, rolled_back, _, orphaned]:
     }
 }
 
-fn note(tally: &mut Tally, error: &postgres::Error) {
+fn note(field: &Field, tally: &mut Tally, error: &postgres::Error) {
     match error.code().map(|state| state.code()) {
         None => tally.count("recovery: its own cluster was down"),
         Some("08001") => tally.count("recovery: service unreachable"),
         Some(code) if code.starts_with("57P") => tally.count("recovery: its own cluster was down"),
+        Some(code) if field.may_come_from_nodes(code) => tally.count(format!("recovery: nodes, {code}")),
         Some(_) => tally.problem(format!("recovery: {error:?}")),
     }
 }
@@ -79,8 +80,9 @@ fn wait_for_the_late(field: &Field) -> Result<()> {
     let late = "SELECT count(*) FROM pg_stat_activity WHERE usename IN ('app', 'cell1', 'cell2')";
     for _ in 0..1200 {
         let mut sessions = 0;
-        for cluster in [1, 2, 0] {
-            let mut client = field.connect(cluster, "postgres").context("a cluster is gone")?;
+        let cells = field.clusters[1..].iter().cloned();
+        for cluster in cells.chain(field.service_nodes()?) {
+            let mut client = connect_to(&cluster, "postgres").context("a cluster is gone")?;
             sessions += client.query_one(late, &[])?.get::<_, i64>(0);
         }
         if sessions == 0 {

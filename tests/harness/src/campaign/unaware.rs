@@ -207,6 +207,9 @@ impl Application<'_> {
             (At::Finish, "08001" | "55P03" | "57014") => self.count(&format!("finish refused {code}")),
             (At::Transaction, "08001" | "57014") => self.count(&format!("refused {code}")),
             (At::Transaction, "40P01") => self.count("met each other"),
+            (At::Transaction, "55P03") if refusal.conflicts().is_none() && self.field.may_come_from_nodes(code) => {
+                self.count(&format!("nodes, {code}"));
+            }
             (At::Transaction, "23505" | "55P03") => match refusal.conflicts() {
                 Some(conflicts) if conflicts.iter().all(|conflict| self.may_be(conflict)) => {
                     self.count(&format!("refused {code}"));
@@ -215,6 +218,9 @@ impl Application<'_> {
                 None if code == "23505" => self.count("met each other"),
                 _ => self.odd(at, &refusal),
             },
+            (At::Transaction | At::Finish, code) if self.field.may_come_from_nodes(code) => {
+                self.count(&format!("nodes, {code}"));
+            }
             _ => self.odd(at, &refusal),
         }
         Stop::Refused

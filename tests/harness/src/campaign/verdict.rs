@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use postgres::Client;
 
-use super::Field;
 use super::statements::PAIR;
 use super::tally::Tally;
+use super::{Field, connect_to};
 use crate::damage;
 
 /// The saved names and their rows.
@@ -48,7 +48,10 @@ pub fn compare(field: &Field, tally: &mut Tally) -> Result<()> {
         tally.problem(format!("both cells have {name}"));
     }
     expect_none(tally, &mut shared, "outstanding leases", "SELECT count(*) FROM claims.claim_leases")?;
-    damage::find(&mut shared)?.into_iter().for_each(|damage| tally.problem(damage));
+    for node in field.service_nodes()? {
+        let mut client = connect_to(&node, "postgres").context("a node of the service is gone")?;
+        damage::find(&mut client)?.into_iter().for_each(|damage| tally.problem(damage));
+    }
     let problems = "SELECT problem, detail FROM claims.check() WHERE NOT ($1 AND problem LIKE 'table is not as %')";
     for row in shared.query(problems, &[&field.has_workers])? {
         tally.problem(format!("check() finds: {}: {}", row.get::<_, String>(0), row.get::<_, String>(1)));

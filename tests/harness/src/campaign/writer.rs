@@ -194,6 +194,11 @@ impl Writer<'_> {
         }
         match refusal.code.as_str() {
             "23505" | "55P03" | "42501" | "P0002" => Stop::RollBack(None),
+            // Whether the lease has begun is unknown.
+            code if self.field.may_come_from_nodes(code) => {
+                self.tally.count(format!("explicit: nodes, {code}"));
+                Stop::RollBack(Some(lease))
+            }
             // Recovery fenced the lease between the first call and the repeated one.
             "55000" => Stop::RollBack(Some(lease)),
             _ => self.odd("begin_update", refusal),
