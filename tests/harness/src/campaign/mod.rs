@@ -111,6 +111,11 @@ impl Field {
         self.nodes.is_some() && ["08006", "08003", "40P01", "40001", "55P03", "25P02", "XX000"].contains(&code)
     }
 
+    /// Returns whether a call was refused because a node that has crashed while a shard moved does not know yet where it is.
+    fn has_met_old_catalogs(&self, code: &str, message: &str) -> bool {
+        self.nodes.is_some() && code == "55000" && message == "a shard of claims is on another node by now"
+    }
+
     fn is_over(&self) -> bool {
         Path::exists(&self.over)
     }

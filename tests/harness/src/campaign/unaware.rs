@@ -218,7 +218,9 @@ impl Application<'_> {
                 None if code == "23505" => self.count("met each other"),
                 _ => self.odd(at, &refusal),
             },
-            (At::Transaction | At::Finish, code) if self.field.may_come_from_nodes(code) => {
+            (At::Transaction | At::Finish, code)
+                if self.field.may_come_from_nodes(code) || self.field.has_met_old_catalogs(code, &refusal.message) =>
+            {
                 self.count(&format!("nodes, {code}"));
             }
             _ => self.odd(at, &refusal),
