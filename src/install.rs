@@ -66,7 +66,11 @@ extension_sql_file!(
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
-extension_sql_file!("../sql/install/passes.sql", name = "passes", requires = ["tables"]);
+extension_sql_file!(
+    "../sql/install/passes.sql",
+    name = "passes",
+    requires = ["tables", cell::reading::may_read_sources]
+);
 extension_sql_file!(
     "../sql/install/cell/services.sql",
     name = "services",
@@ -177,6 +181,11 @@ extension_sql_file!(
     requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
 );
 extension_sql_file!(
+    "../sql/install/cell/progress.sql",
+    name = "progress",
+    requires = ["share", cell::reading::may_read_sources]
+);
+extension_sql_file!(
     "../sql/install/cell/client.sql",
     name = "client",
     requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
@@ -273,6 +282,7 @@ extension_sql_file!(
         "enforcement",
         "verify",
         "share",
+        "progress",
         "expiring",
         "requests",
         "discrepancies",

@@ -8,6 +8,7 @@ use crate::pg::roles;
 use crate::pg::spi::{self, Connection};
 use crate::store::catalog::{self, Catalog};
 use crate::store::cell::{authority, declared};
+use crate::store::worker;
 
 /// Raises an error unless the caller may act for the cell of this database, or read all tables of a source type.
 pub fn require(connection: &Connection, source_type: &str) -> Result<(), ClaimsError> {
@@ -38,6 +39,27 @@ fn acts_for_database_in(connection: &Connection) -> bool {
     let role =
         || catalog::current(connection).cells.get(&authority::cell_of_database(connection)?).map(|cell| cell.role);
     roles::caller_is_admin() || role().is_some_and(|role| roles::has_privileges_of(caller, role))
+}
+
+/// Returns whether the caller may see source ids of a cell's verification, for claims.verification_progress and the like: whether it may act for
+/// the cell, or read all claimed tables of the source type.
+#[pg_extern(schema = "claims", security_definer, stable)]
+#[search_path(pg_catalog, pg_temp)]
+fn may_read_sources(cell_id: Option<i64>, source_type: Option<&str>) -> Result<bool, ErrorReport> {
+    // Code that PostgreSQL runs for another role sees nothing by the rights of that role.
+    let named = cell_id.zip(source_type).filter(|_| !roles::is_restricted());
+    let Some((cell_id, source_type)) = named else { return Ok(false) };
+    let may_read = |connection: &Connection| {
+        let caller = roles::caller();
+        let catalog = catalog::current(connection);
+        let acts_for =
+            |cell_id| catalog.cells.get(&cell_id).is_some_and(|cell| roles::has_privileges_of(caller, cell.role));
+        roles::caller_is_admin()
+            || acts_for(cell_id) && authority::own_cell(connection).is_none_or(|own| acts_for(own.cell_id))
+            || worker::source_types(connection).iter().any(|declared| declared == source_type)
+                && declared::unreadable_table(connection, source_type, caller).is_none()
+    };
+    Ok(spi::connect(may_read))
 }
 
 /// Returns whether the caller may act for the cell of this database, for claims.claimed_columns.

@@ -43,24 +43,6 @@ COMMENT ON COLUMN claims.verification_ranges.number IS 'Number of the range, fro
 COMMENT ON COLUMN claims.verification_ranges.source_id_gt IS 'The unverified part begins after this source id; NULL: at the beginning.';
 COMMENT ON COLUMN claims.verification_ranges.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
 
-CREATE VIEW claims.verification_workers AS
-    SELECT p.pass, p.cell_id, p.source_type, p.correct, r.number, r.source_id_gt, r.source_id_lte,
-           e.claimant AS worker, coalesce(e.expires_at > clock_timestamp(), false) AS held, e.expires_at
-      FROM claims.verification_passes p
-      JOIN claims.verification_ranges r ON r.pass = p.pass
-      LEFT JOIN claims.expiring_claims e ON e.kind = 'claims.verify ' || p.pass AND e.key = r.number::text;
-COMMENT ON VIEW claims.verification_workers IS 'In a cell: which worker has which range of a shared verification.';
-COMMENT ON COLUMN claims.verification_workers.pass IS 'The pass.';
-COMMENT ON COLUMN claims.verification_workers.cell_id IS 'The cell.';
-COMMENT ON COLUMN claims.verification_workers.source_type IS 'Name of the source type.';
-COMMENT ON COLUMN claims.verification_workers.correct IS 'Whether discrepancies are corrected.';
-COMMENT ON COLUMN claims.verification_workers.number IS 'Number of the range.';
-COMMENT ON COLUMN claims.verification_workers.source_id_gt IS 'The unverified part begins after this source id.';
-COMMENT ON COLUMN claims.verification_workers.source_id_lte IS 'It ends with this source id; NULL: it has no end.';
-COMMENT ON COLUMN claims.verification_workers.worker IS 'The worker that holds it, or held it last.';
-COMMENT ON COLUMN claims.verification_workers.held IS 'Whether the hold is valid; if not, the next worker that needs a range takes this one.';
-COMMENT ON COLUMN claims.verification_workers.expires_at IS 'When the hold expires (clock time).';
-
 INSERT INTO claims.audiences (function_name, audience) VALUES ('begin_verification', 'cell'), ('verify_share', 'cell');
 
 COMMENT ON FUNCTION claims.begin_verification(bigint, text, boolean) IS

@@ -15,46 +15,10 @@ COMMENT ON COLUMN claims.verification_positions.source_id IS 'The source id up t
 COMMENT ON COLUMN claims.verification_positions.stopped_at IS 'When the call ended (clock time).';
 COMMENT ON COLUMN claims.verification_positions.service IS 'The foreign server of the service; empty: that of an earlier version.';
 
--- The progress of running calls of claims.verify() and claims.verify_share(). Like autovacuum they report it in their entries of
--- pg_stat_activity, so it needs neither shared memory nor a commit, and vanishes with the process.
-CREATE FUNCTION claims.running_verifications()
-    RETURNS TABLE (cell_id bigint, source_type text, pid int, started_at timestamptz, checked bigint, estimated bigint,
-                   discrepancies bigint, source_id text)
-    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT part[1]::bigint, part[2], a.pid, a.query_start, part[3]::bigint, part[4]::bigint, part[5]::bigint, nullif(part[6], '')
-      FROM pg_stat_activity a
-     CROSS JOIN regexp_match(a.query, '^claims\.verify: cell (-?\d{1,18}), (.{1,63}), checked (\d{1,18}) of about (\d{1,18}), (\d{1,18}) discrepancies, up to source id (.*)$') AS part
-     WHERE a.state = 'active' AND a.datname = current_database() AND part IS NOT NULL
-$$;
-
-CREATE VIEW claims.verification_progress AS
-    SELECT coalesce(r.cell_id, p.cell_id) AS cell_id, coalesce(r.source_type, p.source_type) AS source_type,
-           r.pid IS NOT NULL AS running, r.pid, r.started_at, r.checked, r.estimated, r.discrepancies,
-           coalesce(r.source_id, p.source_id) AS source_id, p.stopped_at
-      FROM claims.running_verifications() r
-      FULL JOIN claims.verification_positions p ON p.cell_id = r.cell_id AND p.source_type = r.source_type;
-COMMENT ON VIEW claims.verification_progress IS
-    'In a cell: the progress of each running claims.verify() and claims.verify_share(), and where those that stopped at max_runtime will '
-    'continue. Other sessions see the progress before the call commits, if track_activities is on.';
-COMMENT ON COLUMN claims.verification_progress.cell_id IS 'The cell.';
-COMMENT ON COLUMN claims.verification_progress.source_type IS 'Name of the source type.';
-COMMENT ON COLUMN claims.verification_progress.running IS 'Whether a call is running.';
-COMMENT ON COLUMN claims.verification_progress.pid IS 'Process that runs it.';
-COMMENT ON COLUMN claims.verification_progress.started_at IS 'When the calling statement started.';
-COMMENT ON COLUMN claims.verification_progress.checked IS 'Claims that this call has checked so far.';
-COMMENT ON COLUMN claims.verification_progress.estimated IS 'Estimated number of rows, from the last ANALYZE.';
-COMMENT ON COLUMN claims.verification_progress.discrepancies IS 'Discrepancies that this call has found so far.';
-COMMENT ON COLUMN claims.verification_progress.source_id IS
-    'The source id up to which everything is verified; for a worker of a shared verification, everything of its range.';
-COMMENT ON COLUMN claims.verification_progress.stopped_at IS 'When the last call stopped at max_runtime.';
-
 INSERT INTO claims.audiences (function_name, audience) VALUES
     ('digest_records', 'cell'), ('verify_records', 'cell'),
-    ('digest_expected', 'cell'), ('expected_records', 'cell'), ('verify', 'cell'), ('running_verifications', 'cell');
+    ('digest_expected', 'cell'), ('expected_records', 'cell'), ('verify', 'cell');
 
-COMMENT ON FUNCTION claims.running_verifications() IS
-    'Internal: the progress of running verifications, for claims.verification_progress. Locks nothing.';
 COMMENT ON FUNCTION claims.digest_records(bigint, text, text, text) IS
     'At the service: the number of a cell''s claims of a source type, with source ids above source_id_gt and up to source_id_lte (NULL: no '
     'bound), and their digest: the sum, modulo 2^256, of the SHA-256 of each. Equal to claims.digest_expected() in the cell exactly when the '

@@ -28,6 +28,3 @@ CREATE UNIQUE INDEX attended_cells_others ON claims.attended_cells (cell_id) WHE
 ALTER TABLE claims.verification_passes ADD COLUMN service text;
 
 ALTER TABLE claims.pass_log ADD COLUMN service text;
-CREATE OR REPLACE VIEW claims.passes AS
-    SELECT p.kind, p.cell_id, p.source_type, p.started_at, p.ended_at, p.counts, p.sqlstate, p.message, p.service
-      FROM claims.pass_log p;
