@@ -3,10 +3,10 @@
 use crate::error::{AccessError, ClaimsError};
 use crate::pg::prelude::*;
 use crate::pg::{compatibility, roles};
-use crate::refusals;
 use crate::store::catalog::{Catalog, Cell};
 use crate::tables::shared::limits;
 use crate::tables::{self, Tables};
+use crate::{refusals, version};
 
 /// Allows callers with the privileges of the cell's role, and administrators.
 pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
@@ -81,11 +81,16 @@ pub fn refuse_restricted() -> Result<(), ClaimsError> {
     if roles::is_restricted() { Err(AccessError::Restricted.into()) } else { Ok(()) }
 }
 
-/// Runs the compatibility check for SQL functions that read tables.
+/// Runs the compatibility check for SQL functions that read tables. The SQL functions of an extension that is older than the library read
+/// tables of their own version: `metrics()` and `passes` say that an update has failed.
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_own_tables() {
-    compatibility::require();
+    if version::are_tables_older() {
+        tables::require_own();
+    } else {
+        compatibility::require();
+    }
 }
 
 /// Raises an error for SQL functions that cannot read distributed tables, if the tables are.

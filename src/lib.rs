@@ -55,6 +55,7 @@ pub extern "C-unwind" fn _PG_init() {
     });
     pg::cache::register();
     pg::compatibility::register(|| {
+        cell::update_wait::await_update();
         let is_final = version::require_same();
         layout::require_own_tables() && is_final
     });
@@ -65,6 +66,7 @@ pub extern "C-unwind" fn _PG_init() {
         after: shard_moves::after_statement,
     });
     pg::altered::register(error::raise_altered);
+    pg::retired::register(error::raise_updated);
     pg::trigger_function::register(pg::trigger_function::TriggerFunctions {
         announce_change: store::catalog::announce_change,
         capture_change: holds::requests::capture::capture_change,

@@ -134,6 +134,10 @@ settings! {
         c"claims.databases",
         c"The databases that have a background worker of their own.",
         c"A list of names, separated by commas; quote those with capital letters. Has an effect only where the library is in shared_preload_libraries.";
+    define_bool_guc AUTO_UPDATE: bool = false, [], Suset, NO_UNIT,
+        c"claims.auto_update",
+        c"Whether the background worker of a database updates an extension that is older than the library.",
+        c"Calls wait for that, up to claims.service_timeout, but at least two seconds. Off leaves ALTER EXTENSION claims UPDATE to an administrator, and until then calls fail.";
     define_int_guc RECONCILE_INTERVAL: i32 = 60, [1, 24 * 60 * 60], Sighup, GucFlags::UNIT_S,
         c"claims.reconcile_interval",
         c"How often the background worker recovers the leases of each cell that it attends to.",
@@ -175,6 +179,11 @@ pub fn databases() -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     databases.retain(|name| seen.insert(name.clone()));
     databases
+}
+
+/// Returns whether the worker updates an extension that is older than the library.
+pub fn auto_update() -> bool {
+    AUTO_UPDATE.get()
 }
 
 pub fn reconcile_interval() -> Duration {

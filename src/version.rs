@@ -8,7 +8,8 @@
 use crate::error::{ClaimsError, raise};
 use crate::pg::extension;
 
-const LIBRARY: &str = env!("CARGO_PKG_VERSION");
+/// The version of the library.
+pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// Raises an error if library and tables have different versions. Returns false while a script of the extension is running, which may be
 /// one of several between two versions: then it compares nothing, and the caller must call it again. The compatibility check calls it.
@@ -18,6 +19,11 @@ pub fn require_same() -> bool {
         raise(compare());
     }
     !is_being_updated
+}
+
+/// Returns whether the tables are older than the library, and no script of the extension is running, which may be updating them.
+pub fn are_tables_older() -> bool {
+    matches!(compare(), Err(ClaimsError::OtherVersion { is_older: true, .. })) && !extension::is_script_of(c"claims")
 }
 
 /// Returns whether they have the same version.

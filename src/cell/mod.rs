@@ -13,6 +13,7 @@ pub mod recovery;
 mod services;
 pub mod track;
 pub mod transactions;
+pub mod update_wait;
 pub mod verify;
 pub mod wakeup;
 pub mod workers;
@@ -26,10 +27,11 @@ use crate::pg::shared::Area;
 use crate::pg::uuid::from_pg_uuid;
 
 /// The cell's areas of shared memory.
-pub static AREAS: [&dyn Area; 7] = [
+pub static AREAS: [&dyn Area; 8] = [
     &wakeup::WAKEUP_SLOTS,
     &workers::SLOTS,
     &workers::LAUNCHER,
+    &workers::LAUNCHED_AT,
     &client::states::SHARED,
     &client::turns::TURNS,
     &client::places::PLACES,

@@ -3,11 +3,15 @@
 //! A worker keeps its slot until its process ends, even if the process that started it ends first. So a database never has two workers
 //! for one duty, and a new launcher finds the workers that an earlier one has started.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
 use pgrx::pg_sys::Oid;
 use zerocopy::FromBytes;
 
 use super::wakeup::{self, MAX_DATABASES, MAX_SERVICE_WORKERS};
 use crate::pg::background::{self, Sleeper};
+use crate::pg::clock;
 use crate::pg::shared::{Locked, Shared};
 
 /// A kind of worker that a database may have. Workers do not wait for each other: slow code of one table's owner must not delay the
@@ -35,14 +39,22 @@ pub struct Slot {
     database: u32,
     /// The foreign server of a worker for a single service; 0 for the others.
     server: u32,
+    /// 1 if the worker has failed to update the extension, and will try again.
+    has_failed_to_update: u32,
     database_name: [u8; NAME_BYTES],
 }
 
-const FREE: Slot = Slot { pid: 0, duty: 0, database: 0, server: 0, database_name: [0; NAME_BYTES] };
+const FREE: Slot =
+    Slot { pid: 0, duty: 0, database: 0, server: 0, has_failed_to_update: 0, database_name: [0; NAME_BYTES] };
 
 /// The slots, in shared memory.
 pub static SLOTS: Locked<[Slot; MAX_WORKERS]> = Locked::new(c"claims worker slots");
 pub static LAUNCHER: Shared<Sleeper> = Shared::new(c"claims launcher");
+/// When the launcher began, in microseconds of the clock that all processes share; 0 before that.
+pub static LAUNCHED_AT: Shared<AtomicI64> = Shared::new(c"claims launcher's start");
+
+/// How long a launcher that has begun may take until a database has its worker.
+const TIME_TO_START: Duration = Duration::from_secs(10);
 
 pub struct RunningWorker {
     pub pid: i32,
@@ -59,7 +71,7 @@ impl Slot {
         database_name[..length].copy_from_slice(&database.as_bytes()[..length]);
         let server = server.map_or(0, Oid::to_u32);
         let (pid, duty, database) = (background::own_pid(), duty as u32, background::own_database());
-        Slot { pid, duty, database, server, database_name }
+        Slot { pid, duty, database, server, has_failed_to_update: 0, database_name }
     }
 
     fn running_worker(&self) -> Option<RunningWorker> {
@@ -126,6 +138,32 @@ pub fn become_launcher() {
     if let Some(launcher) = LAUNCHER.get() {
         launcher.become_this_process();
     }
+    if let Some(launched_at) = LAUNCHED_AT.get() {
+        launched_at.store(clock::monotonic(), Ordering::Release);
+    }
+}
+
+/// Records whether this process, the worker of a database, has failed to update the extension.
+pub fn has_failed_to_update(has_failed: bool) {
+    let own = background::own_pid();
+    SLOTS.write(|slots| {
+        slots.iter_mut().filter(|slot| slot.pid == own).for_each(|slot| slot.has_failed_to_update = has_failed.into())
+    });
+}
+
+/// Returns whether this database has a worker that has not failed to update the extension, or will soon have one.
+pub fn may_update_soon() -> bool {
+    let own = background::own_database();
+    let is_worker =
+        |slot: &&Slot| slot.pid != 0 && slot.database == own && slot.duty == Duty::Recovery as u32 && slot.server == 0;
+    let failures = SLOTS.read(|slots| slots.iter().find(is_worker).map(|slot| slot.has_failed_to_update != 0));
+    failures.flatten().map_or_else(is_starting, |has_failed| !has_failed)
+}
+
+/// Returns whether a launcher that will start workers has not begun yet, or has begun a moment ago.
+fn is_starting() -> bool {
+    let launched_at = LAUNCHED_AT.get().map(|at| at.load(Ordering::Acquire));
+    launched_at.is_some_and(|at| at == 0 || clock::monotonic() - at < TIME_TO_START.as_micros() as i64)
 }
 
 fn wake_launcher() {

@@ -88,6 +88,15 @@ errors! {
                 true => "Run ALTER EXTENSION claims UPDATE in this database.",
                 false => "Reconnect, to load the library of the extension's version; where it is preloaded, restart the server.",
             });
+        /// The transaction's snapshot is older than the update of the extension that its call has waited for.
+        StaleExtension => ERRCODE_T_R_SERIALIZATION_FAILURE:
+            "could not serialize access to extension \"claims\" due to its update",
+            detail "The extension was updated after this transaction took its snapshot.",
+            hint "Repeat the transaction.";
+        /// The call has waited for an update that has dropped its function.
+        Updated => ERRCODE_T_R_SERIALIZATION_FAILURE: "extension \"claims\" was updated during this call",
+            detail "The called function has other arguments in the new version.",
+            hint "Repeat the transaction.";
         /// The tables are distributed, or at least not all in this database.
         Distribution(DistributionError);
         Access(AccessError);
@@ -181,6 +190,11 @@ impl From<ClaimsError> for ErrorReport {
 /// Raises a difference that `pg` found while it read the tables.
 pub fn raise_altered(altered: Altered) {
     raise::<()>(Err(altered.into()));
+}
+
+/// Raises the error for a call whose function the update that it has waited for has dropped.
+pub fn raise_updated() {
+    raise::<()>(Err(ClaimsError::Updated));
 }
 
 /// Raises the error of a result, if it is one. Triggers need it, because pgrx would turn their errors into XX000.

@@ -34,7 +34,7 @@ pub use capture::{
     warn_of_slow_search,
 };
 pub use cell::CellError;
-pub use claims_error::{ClaimsError, or_raise, raise, raise_altered};
+pub use claims_error::{ClaimsError, or_raise, raise, raise_altered, raise_updated};
 pub use direct_call::{refuse_direct_call_of_event_trigger, refuse_direct_call_of_trigger};
 pub use distribution::DistributionError;
 pub use feed::FeedError;
@@ -50,6 +50,6 @@ pub use warnings::{
     notice_of_own_wrapper, notice_of_unfinished_cell, warn_of_failures, warn_of_open_cell, warn_of_orphans,
 };
 pub use worker::{
-    Failure, Hindrance, log_failed_pass, log_forgotten_service, log_waiting, warn_of_no_slot_for_service,
+    Failure, Hindrance, log_failed_pass, log_forgotten_service, log_updated, log_waiting, warn_of_no_slot_for_service,
     warn_of_no_slot_for_worker,
 };

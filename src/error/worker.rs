@@ -1,6 +1,6 @@
 //! Messages of the background worker in the server's log.
 
-use pgrx::PgLogLevel;
+use pgrx::{PgLogLevel, PgSqlErrorCode};
 
 use super::cell::CellError;
 use super::claims_error::ClaimsError;
@@ -39,6 +39,19 @@ impl From<&Caught> for Failure {
         let (sqlstate, message) = (sqlstate::text(caught.code()), caught.message().to_owned());
         Failure { sqlstate, message, detail: None, service: None, is_expected: false }
     }
+}
+
+impl Failure {
+    /// Returns whether a lock was not to be had in time.
+    pub fn is_of_a_lock(&self) -> bool {
+        self.sqlstate == sqlstate::text(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE)
+    }
+}
+
+/// Logs that the worker has updated the extension from a version to that of the library.
+pub fn log_updated(from: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: ("claims worker has updated the extension from version {from} to {}", env!("CARGO_PKG_VERSION")))
+        .send(PgLogLevel::LOG);
 }
 
 /// Logs that a job of the worker has failed and will be repeated, unless the failure is expected.

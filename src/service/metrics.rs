@@ -11,15 +11,19 @@ use crate::pg::jsonb::JsonText;
 use crate::pg::prelude::*;
 use crate::pg::{process, spi};
 use crate::store::catalog;
-use crate::{refusals, tables};
+use crate::{refusals, tables, version};
 
 type Sample = (String, JsonText, f64);
 
-/// Returns the counters of the registered cells. Empty if the library is not preloaded.
+/// Returns the counters of the registered cells. Empty if the library is not preloaded, or newer than the tables: its own metrics() calls it
+/// again after the update.
 #[pg_extern(name = "counters", schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn read_counters()
 -> Result<TableIterator<'static, (name!(name, String), name!(labels, JsonText), name!(value, f64))>, ErrorReport> {
+    if version::are_tables_older() {
+        return Ok(TableIterator::new(Vec::new()));
+    }
     let mut cells: Vec<_> = spi::connect(|connection| catalog::current(connection).cells.keys().copied().collect());
     let tables = tables::at_entry();
     cells.sort_unstable();

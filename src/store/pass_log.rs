@@ -7,6 +7,7 @@ use crate::pg::clock::Moment;
 use crate::pg::jsonb::JsonText;
 use crate::pg::spi::{Connection, Value, View};
 use crate::pg::statement::shared_statement;
+use crate::pg::table;
 use crate::pg::uuid::pg_uuid;
 
 shared_statement! {
@@ -42,6 +43,25 @@ shared_statement! {
             AND (p.service IS NULL OR p.service IS NOT DISTINCT FROM $4)
             AND p.counts -> 'finished' IS DISTINCT FROM '0'
           ORDER BY p.id DESC LIMIT 1";
+}
+
+shared_statement! {
+    /// Inserts a row of a failed update into the table of any version that has it, and deletes all but the newest 1000 of its kind.
+    RECORD_BEFORE_UPDATE(UUIDOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID) =
+        "WITH dropped AS (DELETE FROM claims.pass_log p USING (SELECT o.id FROM claims.pass_log o WHERE o.kind = $2 ORDER BY o.id DESC OFFSET 999) o
+                           WHERE p.id = o.id)
+         INSERT INTO claims.pass_log (id, kind, started_at, ended_at, sqlstate, message) VALUES ($1, $2, $3, $4, $5, $6)";
+}
+
+/// Records that an update of the extension has failed, in the tables of an older version. Tables of 1.0.0 have no log of passes.
+pub fn failed_to_update(connection: &Connection, pass: Pass, failure: &Failure) {
+    if table::number(c"pass_log").is_none() {
+        return;
+    }
+    let (id, ended_at) = (pg_uuid(Uuid::now_v7()), Moment::now());
+    let error = [failure.sqlstate.clone().into(), failure.message.clone().into()];
+    let values = [id.into(), pass.kind.into(), pass.started_at.into(), ended_at.into()].into_iter().chain(error);
+    connection.run(&RECORD_BEFORE_UPDATE, View::Statement, values);
 }
 
 /// Returns when the last successful pass ended, of a cell, a source type and a service if it has them.

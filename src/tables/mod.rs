@@ -176,6 +176,16 @@ pub fn are_usable() -> bool {
     citus::layout::has_own_tables()
 }
 
+/// Raises an error if calls would read the wrong tables. The part of the compatibility check that compares no versions.
+pub fn require_own() {
+    citus::layout::require_own_tables();
+}
+
+/// Returns whether the tables are distributed, without the compatibility check. Returns false if they are not those that calls expect.
+pub fn are_distributed_unchecked() -> bool {
+    citus::layout::check_tables().unwrap_or(false)
+}
+
 /// Returns the implementation for the tables of this database, as the compatibility check has found them.
 pub fn of_this_database() -> &'static dyn Tables {
     if citus::layout::is_distributed() { &citus::Citus } else { &local::Local }

@@ -14,6 +14,7 @@ use super::own_transactions::{self, OwnTransactions};
 use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
 use super::service_workers::{self, ServiceWorkers};
+use super::update::Updates;
 use super::{WORKER, first_due, meanwhile, purge};
 use crate::cell::client::Service;
 use crate::cell::epoch;
@@ -61,6 +62,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
     let has_database = duty == Duty::Recovery && server.is_none();
     let mut recorder = has_database.then(Recorder::new);
     let mut service_workers = has_database.then(ServiceWorkers::default);
+    let mut updates = has_database.then(Updates::new);
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
@@ -84,6 +86,10 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
                 [schedule.next(), until_record, until_check, Some(until_recovery)].into_iter().flatten().min()
             }
             _ if server.is_some() => return,
+            Readiness::Outdated(installed) => match &mut updates {
+                Some(updates) => Some(updates.attempt(&installed)),
+                None => Some(INSTALL_CHECK_INTERVAL),
+            },
             Readiness::Hindered(hindrance) => {
                 if logged.as_ref() != Some(&hindrance) {
                     error::log_waiting(&hindrance);
@@ -113,7 +119,12 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
 }
 
 enum Readiness {
-    Ready { owner: Oid, cells: Vec<Attended> },
+    Ready {
+        owner: Oid,
+        cells: Vec<Attended>,
+    },
+    /// The extension is of this version, older than the library, and the worker of the database updates it.
+    Outdated(String),
     Hindered(Hindrance),
     Nothing,
 }
@@ -126,6 +137,9 @@ fn readiness() -> Readiness {
             Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
             None => Readiness::Nothing,
         }),
+        Some(other) if settings::auto_update() && version::are_tables_older() && !extension::is_in_pg_upgrade() => {
+            Readiness::Outdated(other)
+        }
         Some(other) => Readiness::Hindered(Hindrance::OtherVersion(other)),
     }
 }

@@ -16,6 +16,7 @@ mod recorder;
 mod schedule;
 mod service_workers;
 mod supervision;
+mod update;
 
 use pgrx::pg_sys::Oid;
 

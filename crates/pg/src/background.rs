@@ -310,6 +310,15 @@ pub fn own_database() -> u32 {
     unsafe { pg_sys::MyDatabaseId }.to_u32()
 }
 
+/// Returns the name of the database that this process is connected to.
+pub fn database_name() -> String {
+    // SAFETY: looks a catalog up; the name is a C string in this transaction's memory, or NULL.
+    unsafe {
+        let name = pg_sys::get_database_name(pg_sys::MyDatabaseId);
+        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+    }
+}
+
 /// Returns the identity of the database that this process is connected to. A physical copy has the same, a restored dump another one.
 pub fn database_identity() -> String {
     // SAFETY: reads shared memory that does not change while the server runs.

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use pgrx::{FromDatum, pg_sys};
 
+use super::text::c_text;
+
 /// Returns the version of an extension in this database, as it is committed now or changed by this transaction.
 pub fn installed_version(name: &CStr) -> Option<String> {
     const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
@@ -77,6 +79,52 @@ pub fn relations(name: &CStr) -> Vec<pg_sys::Oid> {
         pg_sys::table_close(table, LOCK);
     }
     found
+}
+
+/// Returns whether this transaction holds a lock of a table or of another relation that is a member of an extension.
+pub fn holds_lock_of_member(name: &CStr) -> bool {
+    relations(name).into_iter().any(holds_lock)
+}
+
+fn holds_lock(relation: pg_sys::Oid) -> bool {
+    // SAFETY: reads a variable of the process, and searches the table of its own locks.
+    unsafe {
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: pg_sys::MyDatabaseId.to_u32(),
+            locktag_field2: relation.to_u32(),
+            locktag_field3: 0,
+            locktag_field4: 0,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        let modes = pg_sys::AccessShareLock..=pg_sys::AccessExclusiveLock;
+        let holds = |mode: u32| {
+            let mode = mode as pg_sys::LOCKMODE;
+            #[cfg(any(feature = "pg17", feature = "pg18"))]
+            let is_held = pg_sys::LockHeldByMe(&tag, mode, false);
+            #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+            let is_held = pg_sys::LockHeldByMe(&tag, mode);
+            is_held
+        };
+        modes.into_iter().any(holds)
+    }
+}
+
+/// Returns whether pg_upgrade has started this server.
+pub fn is_in_pg_upgrade() -> bool {
+    // SAFETY: reads a variable of the process.
+    unsafe { pg_sys::IsBinaryUpgrade }
+}
+
+/// Updates an extension to a version, as ALTER EXTENSION UPDATE does. The version is one that needs no quotes.
+pub fn update(name: &str, version: &str) {
+    let statement = c_text(&format!("ALTER EXTENSION {name} UPDATE TO '{version}'"));
+    // SAFETY: connect and finish are paired; after an error the end of the (sub)transaction closes the connection.
+    unsafe {
+        pg_sys::SPI_connect();
+        pg_sys::SPI_execute(statement.as_ptr(), false, 0);
+        pg_sys::SPI_finish();
+    }
 }
 
 /// Returns whether the script of an extension is running: CREATE EXTENSION or ALTER EXTENSION UPDATE.

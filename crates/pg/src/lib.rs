@@ -47,7 +47,7 @@ pub mod prepared;
 pub mod prepared_transaction;
 pub mod process;
 pub mod replication;
-mod retired;
+pub mod retired;
 pub mod roles;
 pub mod row_set;
 mod rows;

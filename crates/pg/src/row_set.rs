@@ -69,27 +69,9 @@ unsafe impl<Row: Columns> BoxRet for RowSet<Row> {
         // SAFETY: the caller has a result that takes sets, and describes their columns, or gets an error. It frees the tuplestore, which is in the
         // memory of the query.
         unsafe {
-            let call = fcinfo.as_mut_ptr();
-            let result = (*call).resultinfo.cast::<pg_sys::ReturnSetInfo>();
-            let takes_sets = !result.is_null()
-                && (*result).type_ == pg_sys::NodeTag::T_ReturnSetInfo
-                && (*result).allowedModes & pg_sys::SetFunctionReturnMode::SFRM_Materialize as i32 != 0;
-            if !takes_sets {
-                // Raises PostgreSQL's error for such a caller.
-                pg_sys::InitMaterializedSRF(call, pg_sys::MAT_SRF_USE_EXPECTED_DESC);
-            }
-            let columns = expected_columns(call, result);
+            let (store, columns) = make_store(fcinfo.as_mut_ptr());
             let has_columns = !columns.is_null() && crate::tuple::width(columns) == Row::COUNT;
             assert!(has_columns, "a function was declared with other columns than it returns");
-            let outer = pg_sys::MemoryContextSwitchTo((*(*result).econtext).ecxt_per_query_memory);
-            let is_scrollable =
-                (*result).allowedModes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random as i32 != 0;
-            let store = pg_sys::tuplestore_begin_heap(is_scrollable, false, pg_sys::work_mem);
-            pg_sys::MemoryContextSwitchTo(outer);
-            (*result).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
-            (*result).setResult = store;
-            // The caller does not compare them with its own.
-            (*result).setDesc = std::ptr::null_mut();
             const { assert!(Row::COUNT <= MOST_COLUMNS) };
             let (mut values, mut nulls) = ([pg_sys::Datum::null(); MOST_COLUMNS], [true; MOST_COLUMNS]);
             for row in self.0 {
@@ -101,6 +83,56 @@ unsafe impl<Row: Columns> BoxRet for RowSet<Row> {
             }
             fcinfo.return_null()
         }
+    }
+}
+
+/// Makes the tuplestore that a call returns, and returns it with the columns of its rows. Raises an error if the caller takes no set.
+///
+/// # Safety
+/// The call is one of a function that returns a set.
+unsafe fn make_store(call: pg_sys::FunctionCallInfo) -> (*mut pg_sys::Tuplestorestate, pg_sys::TupleDesc) {
+    // SAFETY: guaranteed by the caller; the store is in the memory of the query.
+    unsafe {
+        let result = (*call).resultinfo.cast::<pg_sys::ReturnSetInfo>();
+        let takes_sets = !result.is_null()
+            && (*result).type_ == pg_sys::NodeTag::T_ReturnSetInfo
+            && (*result).allowedModes & pg_sys::SetFunctionReturnMode::SFRM_Materialize as i32 != 0;
+        if !takes_sets {
+            // Raises PostgreSQL's error for such a caller.
+            pg_sys::InitMaterializedSRF(call, pg_sys::MAT_SRF_USE_EXPECTED_DESC);
+        }
+        let columns = expected_columns(call, result);
+        let outer = pg_sys::MemoryContextSwitchTo((*(*result).econtext).ecxt_per_query_memory);
+        let is_scrollable = (*result).allowedModes & pg_sys::SetFunctionReturnMode::SFRM_Materialize_Random as i32 != 0;
+        let store = pg_sys::tuplestore_begin_heap(is_scrollable, false, pg_sys::work_mem);
+        pg_sys::MemoryContextSwitchTo(outer);
+        (*result).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
+        (*result).setResult = store;
+        // The caller does not compare them with its own.
+        (*result).setDesc = std::ptr::null_mut();
+        (store, columns)
+    }
+}
+
+/// Returns rows of SPI from a call: the first columns, as many as the call returns.
+///
+/// # Safety
+/// The call is one of a function that returns a set. The rows are the result of SPI, have these columns, and its connection is open.
+pub(super) unsafe fn return_rows(call: pg_sys::FunctionCallInfo, rows: &pg_sys::SPITupleTable) -> pg_sys::Datum {
+    // SAFETY: guaranteed by the caller. The store copies the values.
+    unsafe {
+        let (store, columns) = make_store(call);
+        assert!(!columns.is_null(), "a function of one column has no successor");
+        let width = crate::tuple::width(columns);
+        let all = std::slice::from_raw_parts(rows.vals, usize::try_from(rows.numvals).unwrap_or(0));
+        for tuple in all {
+            let mut nulls = vec![false; width];
+            let mut value = |at| pg_sys::SPI_getbinval(*tuple, rows.tupdesc, at as std::ffi::c_int + 1, &mut nulls[at]);
+            let mut values: Vec<_> = (0..width).map(&mut value).collect();
+            pg_sys::tuplestore_putvalues(store, columns, values.as_mut_ptr(), nulls.as_mut_ptr());
+        }
+        (*call).isnull = true;
+        pg_sys::Datum::from(0)
     }
 }
 

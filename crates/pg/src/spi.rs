@@ -48,6 +48,11 @@ pub struct Connection {
 /// connection itself.
 pub fn connect<T>(body: impl FnOnce(&Connection) -> T) -> T {
     compatibility::require();
+    connect_unchecked(body)
+}
+
+/// Like [`connect`], without the compatibility check: for statements that work with the tables of every version.
+pub fn connect_unchecked<T>(body: impl FnOnce(&Connection) -> T) -> T {
     // SAFETY: connect and finish are paired on the way without errors. `body`'s result lives in Rust's memory, not in
     // that of SPI, because rows are converted to owned values.
     unsafe { pg_sys::SPI_connect() };

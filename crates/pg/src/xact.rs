@@ -68,6 +68,12 @@ pub fn next_xid() -> Xid8 {
     Xid8(unsafe { pg_sys::ReadNextFullTransactionId() }.value)
 }
 
+/// Returns whether this server is a standby, or recovers after a crash.
+pub fn is_in_recovery() -> bool {
+    // SAFETY: reads shared memory.
+    unsafe { pg_sys::RecoveryInProgress() }
+}
+
 /// Returns whether snapshots of this process show which transactions are running. They do not on a standby or in a
 /// parallel worker.
 pub fn counts_transactions() -> bool {

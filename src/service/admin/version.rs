@@ -4,8 +4,8 @@ use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
 use crate::pg::spi;
-use crate::tables;
 use crate::tables::shared::admin;
+use crate::{tables, version};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
@@ -19,13 +19,12 @@ fn version() -> TableIterator<
         name!(distributed, bool),
     ),
 > {
-    let tables = tables::at_entry();
-    let extension = spi::connect(admin::extension_version);
-    TableIterator::once((
-        env!("CARGO_PKG_VERSION").to_owned(),
-        extension,
-        PROTOCOL,
-        UNICODE_VERSION,
-        tables.are_distributed(),
-    ))
+    // An extension that is older than the library must be able to say so.
+    let is_distributed = if version::are_tables_older() {
+        tables::are_distributed_unchecked()
+    } else {
+        tables::at_entry().are_distributed()
+    };
+    let extension = spi::connect_unchecked(admin::extension_version);
+    TableIterator::once((env!("CARGO_PKG_VERSION").to_owned(), extension, PROTOCOL, UNICODE_VERSION, is_distributed))
 }
