@@ -1,8 +1,8 @@
 //! The layouts of the tables that every lease reads or writes, and every automatic save, for reading and writing them without statements.
 
 use pgrx::pg_sys::{
-    BYTEAOID, INT2OID, INT4ARRAYOID, INT4OID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID,
-    UUIDOID, XID8OID,
+    BYTEAOID, INETOID, INT2OID, INT4ARRAYOID, INT4OID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID,
+    TIMESTAMPTZOID, UUIDOID, XID8OID,
 };
 
 use crate::pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
@@ -159,6 +159,27 @@ pub static CHANGE_SETS: Layout = Layout {
         must(c"bucket_values", TEXTARRAYOID),
         may(c"era", INT4OID),
         may(c"two_phase", TEXTOID),
+    ],
+    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
+    may_have_more_indexes: true,
+};
+
+/// The audit log. Administrators may add indexes. Then it is written with statements.
+pub static AUDIT_LOG: Layout = Layout {
+    name: c"audit_log",
+    columns: &[
+        must(c"at", TIMESTAMPTZOID),
+        must(c"id", INT8OID),
+        may(c"cell_id", INT8OID),
+        must(c"what", TEXTOID),
+        may(c"lease_uuid", UUIDOID),
+        must(c"session_role", TEXTOID),
+        may(c"client_address", INETOID),
+        must(c"application_name", TEXTOID),
+        must(c"ops", TEXTARRAYOID),
+        must(c"bucket_types", TEXTARRAYOID),
+        must(c"bucket_values", TEXTARRAYOID),
+        may(c"conflict", JSONBOID),
     ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
     may_have_more_indexes: true,

@@ -4,13 +4,13 @@ pub mod layouts;
 
 use std::cell::RefCell;
 
-use self::layouts::{CHANGE_SETS, CLAIMS, LEASES, OUTCOMES, TRACKED_LEASES};
+use self::layouts::{AUDIT_LOG, CHANGE_SETS, CLAIMS, EPOCHS, LEASES, OUTCOMES, TRACKED_LEASES};
 use crate::error::notice_of_altered_table;
 use crate::pg::direct::{self, Layout, Table};
 use crate::pg::prelude::*;
 
 /// The tables that begins, settlements and automatic saves read and write without statements.
-const DIRECT: [&Layout; 5] = [&CLAIMS, &LEASES, &OUTCOMES, &CHANGE_SETS, &TRACKED_LEASES];
+const DIRECT: [&Layout; 7] = [&CLAIMS, &LEASES, &OUTCOMES, &EPOCHS, &CHANGE_SETS, &AUDIT_LOG, &TRACKED_LEASES];
 
 thread_local! {
     /// The tables of which this session has told that they were altered.

@@ -59,45 +59,29 @@ macro_rules! insert_lease {
 /// The beginning of an INSERT of new claims into a table, with its columns.
 macro_rules! insert_into {
     ($table:literal) => {
-        insert_into!($table, "")
-    };
-    ($table:literal, $more:literal) => {
         concat!(
             "INSERT INTO claims.",
             $table,
             " (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status,
-              created_at, updated_at",
-            $more,
-            ") "
+              created_at, updated_at, display_value) "
         )
     };
 }
 
-/// Selects new claims with status `$status` from arrays, under the lease $1 of cell $2 at time $3, in their order. unnest() in the
-/// select list costs a third of what it costs in FROM, where PostgreSQL would first write each array to a tuplestore of its own.
-macro_rules! insert_claims {
-    ($status:literal, $uuid:literal, $a:literal, $b:literal, $c:literal, $d:literal, $e:literal, $f:literal, $more:literal, $from:literal) => {
-        concat!(
-            "SELECT unnest(",
-            $uuid,
-            "), unnest(",
-            $a,
-            "), unnest(",
-            $b,
-            "), unnest(",
-            $c,
-            "), unnest(",
-            $d,
-            "), unnest(",
-            $e,
-            "), unnest(",
-            $f,
-            "), $2, $1, ",
-            $status,
-            "::smallint, $3, $3",
-            $more,
-            $from
-        )
+/// Inserts a claim under the lease $1 of cell $2 at time $3.
+macro_rules! create_claim {
+    () => {
+        concat!(insert_into!("claims"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)")
+    };
+}
+
+/// Replaces the claim on bucket $4, $5 in place, which the lease $1 is to destroy, at $2: its new uuid is $3.
+macro_rules! replace_claim {
+    () => {
+        "UPDATE claims.claims c
+            SET uuid = $3, subject_type = $6, subject_id = $7, source_type = $8, source_id = $9, status = 1, lease_uuid = NULL,
+                created_at = $2, updated_at = $2, display_value = $10
+          WHERE c.bucket_value = $5 AND c.bucket_type = $4 AND c.lease_uuid = $1 AND c.status = 3"
     };
 }
 

@@ -51,11 +51,6 @@ pub struct Destroy<'a> {
 }
 
 impl Destroy<'_> {
-    /// Returns whether it names a subject or a source.
-    pub fn names_more(&self) -> bool {
-        self.subject.is_some() || self.source.is_some()
-    }
-
     /// Returns whether a claim with this subject and source is the one to destroy.
     pub fn means(&self, subject: &Reference, source: &Reference) -> bool {
         self.subject.as_ref().is_none_or(|named| named == subject)

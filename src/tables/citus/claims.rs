@@ -24,13 +24,8 @@ shared_statement! {
 
 shard_statement! {
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
-        concat!(insert_into!("claims", ", display_value"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)
-                RETURNING claims.is_current_shard(tableoid)");
-    REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) =
-        "UPDATE claims.claims c
-            SET uuid = $3, subject_type = $6, subject_id = $7, source_type = $8, source_id = $9, status = 1, lease_uuid = NULL,
-                created_at = $2, updated_at = $2, display_value = $10
-          WHERE c.bucket_value = $5 AND c.bucket_type = $4 AND c.lease_uuid = $1 AND c.status = 3";
+        concat!(create_claim!(), " RETURNING claims.is_current_shard(tableoid)");
+    REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = replace_claim!();
 }
 
 /// Number of rows that one statement inserts.
@@ -76,7 +71,7 @@ pub fn put(connection: &Connection, origin: Origin, creates: &[&Claim]) -> usize
 }
 
 /// The beginning of an INSERT of claims, with its columns.
-pub(super) const INTO_CLAIMS: &str = insert_into!("claims", ", display_value");
+pub(super) const INTO_CLAIMS: &str = insert_into!("claims");
 
 /// Returns a row of VALUES for a claim with a status under the lease $1 of cell $2 at $3. Its eight values follow the first `values`
 /// ones.

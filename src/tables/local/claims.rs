@@ -17,41 +17,15 @@ use crate::pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, 
 use crate::pg::settings::LockWaits;
 use crate::pg::spi::{Connection, Row, Value, View};
 use crate::pg::statement::statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::pg::xact::Surroundings;
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
-use crate::tables::rows::buckets::{
-    claim_arrays, claim_values, displayed_values, displays, has_displays, values_by_type,
-};
+use crate::tables::rows::buckets::{claim_arrays, displayed_values, displays, values_by_type};
 use crate::tables::rows::claims::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
 use crate::tables::shared::claims as shared;
 
-/// Inserts the lease row in a CTE. The part of the statement that inserts the claims reads from `lease`.
-macro_rules! with_lease {
-    () => {
-        concat!("WITH lease AS (", insert_lease!(), " RETURNING 1) ")
-    };
-}
-
-macro_rules! replace_claims {
-    ($display:literal, $array:literal, $column:literal) => {
-        concat!(
-            "UPDATE claims.claims c
-                SET uuid = n.uuid, subject_type = n.subject_type, subject_id = n.subject_id, source_type = n.source_type,
-                    source_id = n.source_id, status = 1, lease_uuid = NULL, created_at = $9, updated_at = $9, display_value = ",
-            $display,
-            " FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8",
-            $array,
-            ") AS n (lease, uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id",
-            $column,
-            ") OFFSET 0) n WHERE ",
-            is_row!("c.bucket_value", "c.bucket_type", "n.bucket_value", "n.bucket_type"),
-            " AND c.lease_uuid = n.lease AND c.status = 3"
-        )
-    };
-}
-
+// Where a table is as the extension has created it, claims are written without statements. These insert and replace rows in all other cases.
 statement! {
     /// Adds ACTIVE claims whose buckets are free, for cell $8 at time $9, in the order of the arrays. Returns their buckets.
     ADD_NEW(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID,
@@ -60,24 +34,9 @@ statement! {
                                     creator_id, status, created_at, updated_at, display_value)
          SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), $8, 1::smallint, $9, $9, unnest($10)
              ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value";
-    /// Inserts a lease with one create, the most frequent batch. Arrays of one element each would take a third of its time.
-    LEASE_AND_CREATE_ONE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
-                         UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID) = concat!(
-        with_lease!(), insert_into!("claims"), "SELECT $7, $8, $9, $10, $11, $12, $13, $2, $1, 2, $3, $3 FROM lease");
-    /// Inserts a lease and its creates in one statement.
-    LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID,
-                     UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        with_lease!(), insert_into!("claims"),
-        insert_claims!("2", "$7", "$8", "$9", "$10", "$11", "$12", "$13", "", " FROM lease"));
-    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(with_lease!(), "SELECT FROM lease");
+    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
     /// A claim under a lease that exists.
-    CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = concat!(
-        insert_into!("claims", ", display_value"), "VALUES ($4, $5, $6, $7, $8, $9, $10, $2, $1, 2, $3, $3, $11)");
-    /// Like [LEASE_AND_CREATE], and stores display_value ($14). An INSERT that stores it takes 4 to 13 % longer, so batches without one do not.
-    LEASE_AND_CREATE_DISPLAYED(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, UUIDARRAYOID, INT4ARRAYOID,
-                               TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
-        with_lease!(), insert_into!("claims", ", display_value"),
-        insert_claims!("2", "$7", "$8", "$9", "$10", "$11", "$12", "$13", ", unnest($14)", " FROM lease"));
+    CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = create_claim!();
     /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked.
     STANDING(INT4OID, TEXTARRAYOID) =
         concat!(
@@ -86,46 +45,24 @@ statement! {
                      ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END, ", other_cell!(), "
            FROM claims.claims c
           WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
-    /// Replaces claims of leases in place, at $9. The arrays have the leases, the new uuids, the buckets, and the new subjects
-    /// and sources. The names were given in canonical form.
-    REPLACE(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-            TIMESTAMPTZOID) = replace_claims!("NULL", "", "");
-    /// Like [REPLACE], and stores display_value ($10).
-    REPLACE_DISPLAYED(UUIDARRAYOID, UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID,
-                      TIMESTAMPTZOID, TEXTARRAYOID) = replace_claims!("n.display_value", ", $10", ", display_value");
+    REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = replace_claim!();
 }
 
-/// Inserts the lease and its creates, in bucket order, in one statement. Returns the number of claims. An existing bucket is a
-/// unique violation. A row that another transaction has locked runs into `lock_timeout`.
+/// Inserts the lease and its creates, in bucket order. Returns the number of claims. An existing bucket is a unique violation. A row that
+/// another transaction has locked runs into `lock_timeout`.
 fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
-    let lease_values = lease.values().into_iter();
-    match creates {
-        [] => {
-            connection.run(&LEASE, View::Statement, lease_values);
-            0
-        }
-        _ if has_displays(creates) => {
-            let values = lease_values.chain(claim_arrays(creates)).chain([displays(creates)]);
-            connection.run(&LEASE_AND_CREATE_DISPLAYED, View::Statement, values).count()
-        }
-        [only] => {
-            connection.run(&LEASE_AND_CREATE_ONE, View::Statement, lease_values.chain(claim_values(only))).count()
-        }
-        _ => connection.run(&LEASE_AND_CREATE, View::Statement, lease_values.chain(claim_arrays(creates))).count(),
-    }
+    connection.run(&LEASE, View::Statement, lease.values());
+    creates.iter().map(|claim| put_claim(connection, lease, claim)).sum()
 }
 
-fn replace_by_statement(connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
-    if claims.is_empty() {
-        return 0;
-    }
-    let leases = pg_uuids(claims.iter().map(|(lease, _)| *lease));
-    let replacements: Vec<_> = claims.iter().map(|(_, claim)| *claim).collect();
-    let values = [leases].into_iter().chain(claim_arrays(&replacements)).chain([all.at.into()]);
-    if has_displays(&replacements) {
-        return connection.run(&REPLACE_DISPLAYED, View::Statement, values.chain([displays(&replacements)])).count();
-    }
-    connection.run(&REPLACE, View::Statement, values).count()
+fn put_claim(connection: &Connection, lease: &NewLease, claim: &Claim) -> usize {
+    connection.run(&CREATE, View::Statement, lease.key_values().into_iter().chain(displayed_values(claim))).count()
+}
+
+/// Replaces a claim of a lease in place. Returns the number of claims.
+fn replace_by_statement(connection: &Connection, (lease, claim): (Uuid, &Claim), at: Moment) -> usize {
+    let key: [Value; 2] = [pg_uuid(lease).into(), at.into()];
+    connection.run(&REPLACE, View::Statement, key.into_iter().chain(displayed_values(claim))).count()
 }
 
 impl ClaimTables for Local {
@@ -148,7 +85,8 @@ impl ClaimTables for Local {
         let (replaced, others) = change_held(all, HeldFor::Destroying, &buckets, |table, row, at| {
             table.update(row, &replacement(claims[at].1, all.at))
         });
-        replaced + replace_by_statement(connection, all, &at_positions(claims, &others))
+        let others = at_positions(claims, &others).into_iter();
+        replaced + others.map(|claim| replace_by_statement(connection, claim, all.at)).sum::<usize>()
     }
 
     fn take(
@@ -164,10 +102,7 @@ impl ClaimTables for Local {
                 None => put_lease(connection, lease, creates),
             },
             RowsToInsert::Lease => put_lease(connection, lease, &[]),
-            RowsToInsert::Claim(claim) => {
-                let values = lease.key_values().into_iter().chain(displayed_values(claim));
-                connection.run(&CREATE, View::Statement, values).count()
-            }
+            RowsToInsert::Claim(claim) => put_claim(connection, lease, claim),
         })
     }
 

@@ -24,7 +24,7 @@ use crate::pg::xact;
 use crate::pg::xid8::Xid8;
 use crate::tables::door::{FeedPages, FeedTables, Wanted};
 use crate::tables::rows::feed::{
-    BEGINNING, BucketChange, Change, ChangeSet, StoredSet, actor, bucket_change, start, stored_set,
+    BEGINNING, BucketChange, ChangeSet, StoredSet, actor, bucket_change, start, stored_set,
 };
 
 /// An INSERT of the changes that the CTE `$from` returns in columns bucket_type and bucket_value, for statements that change
@@ -61,17 +61,9 @@ macro_rules! decided {
 }
 
 statement! {
-    /// Inserts one row.
-    TELL_ONE(TEXTOID, INT8OID, INT8OID, UUIDOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID) =
+    TELL(TEXTOID, INT8OID, INT8OID, UUIDOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    /// Inserts several rows, in their order. Each has its op, cells and lease, and the range of the buckets $7, $8 that belongs
-    /// to it.
-    TELL(TEXTARRAYOID, INT8ARRAYOID, INT8ARRAYOID, UUIDARRAYOID, TEXTOID, TIMESTAMPTZOID, INT4ARRAYOID, TEXTARRAYOID,
-         INT4ARRAYOID, INT4ARRAYOID) =
-        "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
-         SELECT s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, $5, $6, ($7)[s.first:s.last], ($8)[s.first:s.last]
-           FROM unnest($1, $2, $3, $4, $9, $10) AS s (op, old_cell_id, new_cell_id, lease_uuid, first, last)";
     /// Returns the state of the feed around change $3, which is in row $2 of transaction $1.
     STATE(XID8OID, INT8OID, INT8OID) =
         "SELECT h.feed, h.xid, h.id, h.at, pg_snapshot_xmin(pg_current_snapshot()), pg_is_in_recovery(),
@@ -119,22 +111,9 @@ statement! {
 
 impl FeedTables for Local {
     fn tell(&self, connection: &Connection, sets: &[ChangeSet], at: Moment) {
-        if tell_directly(sets, at) {
-            return;
+        if !tell_directly(sets, at) {
+            rows_of(sets).for_each(|(set, buckets)| tell_by_statement(connection, set, buckets, at));
         }
-        let mut portion: Vec<(&ChangeSet, &[&Bucket])> = Vec::new();
-        let mut size = 0;
-        // PostgreSQL finds a slice of an array by reading from its beginning, so portions are kept short.
-        for (set, buckets) in rows_of(sets) {
-            if size + buckets.len() > SET_SIZE {
-                tell_portion(connection, &portion, at);
-                portion.clear();
-                size = 0;
-            }
-            size += buckets.len();
-            portion.push((set, buckets));
-        }
-        tell_portion(connection, &portion, at);
     }
 
     fn changes_of(&self, connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<BucketChange> {
@@ -187,46 +166,18 @@ fn values_of(buckets: &[&Bucket]) -> Value {
     buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<&str>>().into()
 }
 
-fn tell_portion(connection: &Connection, portion: &[(&ChangeSet, &[&Bucket])], at: Moment) {
-    let buckets: Vec<&Bucket> = portion.iter().flat_map(|(_, buckets)| buckets.iter().copied()).collect();
-    let (types, values) = (types_of(&buckets), values_of(&buckets));
-    let (actor, at): (Value, Value) = (actor().into(), at.into());
-    match portion {
-        [] => {}
-        [(ChangeSet { change, cause, .. }, _)] => {
-            let (old, new) = (change.old_cell().into(), change.new_cell().into());
-            let cause = cause.map(pg_uuid).into();
-            let values = [change.op().into(), old, new, cause, actor, at, types, values];
-            connection.run(&TELL_ONE, View::Statement, values);
-        }
-        several => {
-            let cells =
-                |of: fn(Change) -> Option<i64>| several.iter().map(|(set, _)| of(set.change)).collect::<Vec<_>>();
-            let ops = several.iter().map(|(set, _)| set.change.op()).collect::<Vec<&str>>();
-            let causes = several.iter().map(|(set, _)| set.cause.map(pg_uuid)).collect::<Vec<_>>();
-            let (firsts, lasts): (Vec<i32>, Vec<i32>) = several
-                .iter()
-                .scan(0_i32, |end, (_, buckets)| {
-                    let first = *end + 1;
-                    *end += i32::try_from(buckets.len()).unwrap_or(0);
-                    Some((first, *end))
-                })
-                .unzip();
-            let values = [
-                ops.into(),
-                cells(Change::old_cell).into(),
-                cells(Change::new_cell).into(),
-                causes.into(),
-                actor,
-                at,
-                types,
-                values,
-                firsts.into(),
-                lasts.into(),
-            ];
-            connection.run(&TELL, View::Statement, values);
-        }
-    }
+fn tell_by_statement(connection: &Connection, set: &ChangeSet, buckets: &[&Bucket], at: Moment) {
+    let values: [Value; 8] = [
+        set.change.op().into(),
+        set.change.old_cell().into(),
+        set.change.new_cell().into(),
+        set.cause.map(pg_uuid).into(),
+        actor().into(),
+        at.into(),
+        types_of(buckets),
+        values_of(buckets),
+    ];
+    connection.run(&TELL, View::Statement, values);
 }
 
 /// Returns the state of the feed around a cursor in the snapshot of the calling query. `None` if somebody has emptied

@@ -77,11 +77,6 @@ pub fn displayed_arrays(claims: &[&Claim]) -> impl Iterator<Item = Value> {
     claim_arrays(claims).into_iter().chain([displays(claims)])
 }
 
-/// Returns whether any name has a display value, because its original spelling is not canonical.
-pub fn has_displays(claims: &[&Claim]) -> bool {
-    claims.iter().any(|claim| claim.display.is_some())
-}
-
 /// Returns the display values of names, as an array.
 pub fn displays(claims: &[&Claim]) -> Value {
     claims.iter().map(|claim| claim.display.as_deref()).collect::<Vec<Option<&str>>>().into()

@@ -13,21 +13,14 @@ use crate::tables::rows::claims::{BUCKET_INDEX, EndedLeases, HeldFor, bucket_key
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::leases::NewLease;
 
-/// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3. It has no join: one relation and its unique
-/// index leave the planner no choice.
-macro_rules! mark_claims {
-    () => {
+shared_statement! {
+    /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3, and returns them. It has no join: one relation and
+    /// its unique index leave the planner no choice.
+    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) =
         "UPDATE claims.claims c SET status = 3, lease_uuid = $1, updated_at = $3
           WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4
-            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2"
-    };
-}
-
-shared_statement! {
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = mark_claims!();
-    /// Like MARK, and returns the claims.
-    MARK_AND_TELL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = concat!(
-        mark_claims!(), " RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
+            AND c.status = 1 AND c.creator_id IS NOT DISTINCT FROM $2
+         RETURNING c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id";
     ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID) = activate_held!("claims");
     REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID) = remove_held!("claims");
 }
@@ -39,10 +32,7 @@ pub fn mark(connection: &Connection, lease: &NewLease, destroys: &[&Destroy]) ->
         let list: Vec<&str> = destroys.iter().map(|destroy| &*destroy.bucket.value).collect();
         let bucket_type = destroys.first().map(|destroy| destroy.bucket.bucket_type);
         let values = lease.key_values().into_iter().chain([bucket_type.into(), list.into()]);
-        if !destroys.iter().any(|destroy| destroy.names_more()) {
-            return connection.run(&MARK, View::Statement, values).count();
-        }
-        let marked = connection.run(&MARK_AND_TELL, View::Statement, values);
+        let marked = connection.run(&MARK, View::Statement, values);
         marked.map(|row| is_meant(destroys, &row)).into_iter().filter(|is_meant| *is_meant).count()
     };
     destroys.chunk_by(|one, other| one.bucket.bucket_type == other.bucket.bucket_type).map(mark).sum()

@@ -50,6 +50,16 @@ SELECT outcome, settled FROM claims.settle_leases(1, '{}', ARRAY[t.u(11), t.u(12
 SELECT t.log();
 TRUNCATE claims.audit_log;
 
+-- a log that somebody has altered is written all the same, and check() tells of it; an index is expected
+BEGIN;
+CREATE INDEX ON claims.audit_log (session_role);
+SELECT count(*) FROM claims.find_altered_tables();
+ALTER TABLE claims.audit_log ADD COLUMN note text;
+SELECT problem, detail FROM claims.check();
+SELECT claims.rollback_update(1, t.u(13));
+SELECT t.log();
+ROLLBACK;
+
 -- beyond the rate of the cell fences are counted: without preloading a row of the same call has their number
 SELECT outcome, count(*) FROM claims.settle_leases(1, '{}', (SELECT array_agg(t.u(1000 + n)) FROM generate_series(1, 130) n)) GROUP BY 1;
 SELECT cell_id, what, count(*), max(conflict::text) FROM claims.audit_log GROUP BY 1, 2 ORDER BY 2;
