@@ -1,12 +1,12 @@
 //! Authorization. Identity is a role, never a setting.
 
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::{compatibility, roles};
 use crate::store::catalog::{Catalog, Cell};
 use crate::tables::shared::limits;
 use crate::tables::{self, Tables};
 use crate::{refusals, version};
+use pg::prelude::*;
+use pg::{compatibility, roles};
 
 /// Allows callers with the privileges of the cell's role, and administrators.
 pub fn act_for(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {

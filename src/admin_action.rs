@@ -9,11 +9,11 @@ use claims_model::{BadInput, Problem};
 use serde_json::{Map, Value};
 
 use crate::error::{ClaimsError, log_admin_action};
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
 use crate::store::admin_log::{self, AdminLogEntry};
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
+use pg::roles;
+use pg::spi::{self, Connection};
 
 /// The numbers of changed rows, for the logs.
 pub type Counts = Vec<(&'static str, i64)>;

@@ -7,8 +7,8 @@ use claims_model::{BadInput, Problem, Types, id};
 use pgrx::datum::Interval;
 
 use crate::error::{ClaimsError, HoldError};
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::{Extent, Jsonb};
+use pg::clock::Moment;
+use pg::jsonb::{Extent, Jsonb};
 
 /// The size below which no jsonb is too large: at worst every 12 bytes are a number of 147,459 digits.
 const SMALL_PAYLOAD: usize = 4096;

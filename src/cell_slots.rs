@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use claims_model::hash::fnv1a;
 
-use crate::pg::background::own_database;
+use pg::background::own_database;
 
 /// Cells of a server that can have a slot.
 pub const MAX_CELLS: usize = 1024;

@@ -24,7 +24,6 @@ mod tables;
 mod version;
 mod worker;
 
-use claims_pg as pg;
 use pgrx::prelude::*;
 
 use crate::tables::citus::{layout, on_node, shard_moves};

@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use zerocopy::FromBytes;
 
-use crate::pg::background::{Sleeper, own_database};
-use crate::pg::clock::Moment;
-use crate::pg::shared::{Locked, Shared};
-use crate::pg::{roles, session};
 use crate::settings::{self, Audit};
 use crate::tables::rows::audit::next_id;
 use crate::tables::shared::pace;
+use pg::background::{Sleeper, own_database};
+use pg::clock::Moment;
+use pg::shared::{Locked, Shared};
+use pg::{roles, session};
 
 /// The number of databases of a server that can have refusals recorded.
 const DATABASES: usize = 4;

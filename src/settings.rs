@@ -175,7 +175,7 @@ settings! {
 /// Returns the databases that have a worker, each once. Returns none if the list cannot be parsed.
 pub fn databases() -> Vec<String> {
     let list = DATABASES.get().unwrap_or_default();
-    let mut databases = crate::pg::settings::names(&list).unwrap_or_default();
+    let mut databases = pg::settings::names(&list).unwrap_or_default();
     let mut seen = std::collections::HashSet::new();
     databases.retain(|name| seen.insert(name.clone()));
     databases

@@ -6,7 +6,7 @@
 //! release changes no SQL object.
 
 use crate::error::{ClaimsError, raise};
-use crate::pg::extension;
+use pg::extension;
 
 /// The version of the library.
 pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");

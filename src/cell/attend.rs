@@ -2,10 +2,10 @@
 
 use crate::cell::{services, wakeup};
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi;
 use crate::store::{catalog, worker};
 use crate::{access, arguments};
+use pg::prelude::*;
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

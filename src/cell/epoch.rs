@@ -16,16 +16,16 @@ use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
-use crate::pg::background::{self, Errand};
-use crate::pg::foreign;
-use crate::pg::owner::as_role;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::store::cell::epochs::{self, CellEpochs};
 use crate::store::cell::ids;
 use crate::store::{catalog, worker};
+use pg::background::{self, Errand};
+use pg::foreign;
+use pg::owner::as_role;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::xact;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

@@ -9,16 +9,16 @@ use crate::cell::capture::pins;
 use crate::cell::client::Service;
 use crate::cell::client::names::{Holder, Record};
 use crate::error::{AvailabilityError, CaptureError, CellError, ClaimsError};
-use crate::pg::jsonb::Jsonb;
-use crate::pg::name::{Name, Relation};
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
-use crate::pg::uuid::pg_uuid;
 use crate::store::catalog::{self, same_source_type};
 use crate::store::cell::attributes;
 use crate::store::cell::availability;
 use crate::{access, arguments, settings};
+use pg::jsonb::Jsonb;
+use pg::name::{Name, Relation};
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{self, Connection};
+use pg::uuid::pg_uuid;
 
 /// A column with a claimed name: the type of its names, and that of their sources.
 struct NamedColumn {

@@ -23,8 +23,8 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
-use crate::pg::shared::Area;
-use crate::pg::uuid::from_pg_uuid;
+use pg::shared::Area;
+use pg::uuid::from_pg_uuid;
 
 /// The cell's areas of shared memory.
 pub static AREAS: [&dyn Area; 8] = [

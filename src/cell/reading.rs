@@ -3,12 +3,12 @@
 
 use crate::access;
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
 use crate::store::catalog::{self, Catalog};
 use crate::store::cell::{authority, declared};
 use crate::store::worker;
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{self, Connection};
 
 /// Raises an error unless the caller may act for the cell of this database, or read all tables of a source type.
 pub fn require(connection: &Connection, source_type: &str) -> Result<(), ClaimsError> {

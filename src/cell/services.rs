@@ -8,12 +8,12 @@ use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client;
 use crate::error::{CellError, ClaimsError, notice_of_own_wrapper};
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
 use crate::store::cell::servers::Server;
 use crate::store::cell::services;
+use pg::name::Name;
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{self, Connection};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -5,15 +5,15 @@ use pgrx::PgSqlErrorCode as Code;
 use super::uuids;
 use crate::cell::wakeup;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::translate_error;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::{access, arguments, settings};
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::translate_error;
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 use uuid::Uuid;
 
 /// Minimum lock timeout of tracking: long enough for the relation extension lock, which would otherwise make the caller's transaction

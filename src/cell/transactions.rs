@@ -6,7 +6,7 @@
 //! by a session runs in that session's transaction.
 
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
+use pg::spi::Connection;
 
 pub trait Transactions {
     type Error: From<ClaimsError>;

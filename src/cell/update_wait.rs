@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::workers;
 use crate::error::{ClaimsError, raise};
-use crate::pg::{background, extension, wait, xact};
 use crate::{settings, version};
+use pg::{background, extension, wait, xact};
 
 const SHORTEST_WAIT: Duration = Duration::from_secs(2);
 /// How often a waiting call compares the versions.

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use zerocopy::FromBytes;
 
-use crate::pg::background::{self, Sleeper};
-use crate::pg::shared::Shared;
-use crate::pg::transaction_end::Hooks;
+use pg::background::{self, Sleeper};
+use pg::shared::Shared;
+use pg::transaction_end::Hooks;
 
 /// Number of databases that can have workers.
 pub const MAX_DATABASES: usize = 64;

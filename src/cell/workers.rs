@@ -10,9 +10,9 @@ use pgrx::pg_sys::Oid;
 use zerocopy::FromBytes;
 
 use super::wakeup::{self, MAX_DATABASES, MAX_SERVICE_WORKERS};
-use crate::pg::background::{self, Sleeper};
-use crate::pg::clock;
-use crate::pg::shared::{Locked, Shared};
+use pg::background::{self, Sleeper};
+use pg::clock;
+use pg::shared::{Locked, Shared};
 
 /// A kind of worker that a database may have. Workers do not wait for each other: slow code of one table's owner must not delay the
 /// leases of all others.

@@ -5,7 +5,7 @@ use pgrx::pg_sys::{
     TIMESTAMPTZOID, UUIDOID, XID8OID,
 };
 
-use crate::pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
+use pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
 
 const fn must(name: &'static std::ffi::CStr, type_oid: Oid) -> ColumnLayout {
     ColumnLayout { name, type_oid, is_not_null: true, identity: Identity::No }

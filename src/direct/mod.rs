@@ -6,8 +6,8 @@ use std::cell::RefCell;
 
 use self::layouts::{AUDIT_LOG, CHANGE_SETS, CLAIMS, EPOCHS, LEASES, OUTCOMES, TRACKED_LEASES};
 use crate::error::notice_of_altered_table;
-use crate::pg::direct::{self, Layout, Table};
-use crate::pg::prelude::*;
+use pg::direct::{self, Layout, Table};
+use pg::prelude::*;
 
 /// The tables that begins, settlements and automatic saves read and write without statements.
 const DIRECT: [&Layout; 7] = [&CLAIMS, &LEASES, &OUTCOMES, &EPOCHS, &CHANGE_SETS, &AUDIT_LOG, &TRACKED_LEASES];

@@ -3,7 +3,7 @@
 use claims_model::mode::Mode;
 
 use super::declare::{errors, text};
-use crate::pg::clock::Moment;
+use pg::clock::Moment;
 
 errors! {
     /// The reason why a call is not admitted.

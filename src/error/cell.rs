@@ -8,9 +8,9 @@ use uuid::Uuid;
 use super::declare::{errors, text};
 use super::refused_save::RefusedSave;
 use super::remote::known_code;
-use crate::pg::clock::Moment;
-use crate::pg::error_context::{self, ErrorFields};
-use crate::pg::libpq::{Mismatch, RemoteError};
+use pg::clock::Moment;
+use pg::error_context::{self, ErrorFields};
+use pg::libpq::{Mismatch, RemoteError};
 
 errors! {
     /// The reason why a call in a cell's database, or to the service, fails.

@@ -21,9 +21,9 @@ use super::names::NamesError;
 use super::text::Text;
 use super::transfer::TransferError;
 use super::verification::VerificationError;
-use crate::pg::altered::Altered;
-use crate::pg::error_context;
-use crate::pg::libpq::RemoteError;
+use pg::altered::Altered;
+use pg::error_context;
+use pg::libpq::RemoteError;
 
 errors! {
     pub enum ClaimsError {

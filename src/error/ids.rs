@@ -3,7 +3,7 @@
 use claims_model::problem::shortened;
 
 use super::declare::{errors, text};
-use crate::pg::clock::Moment;
+use pg::clock::Moment;
 
 errors! {
     /// The reason why ids are not given or not used.

@@ -7,8 +7,8 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::declare::text;
 use super::text::Text;
-use crate::pg::error_context::{self, ErrorFields};
-use crate::pg::libpq::RemoteError;
+use pg::error_context::{self, ErrorFields};
+use pg::libpq::RemoteError;
 
 const UNIQUE_VIOLATION: &[u8; 5] = b"23505";
 

@@ -3,8 +3,8 @@
 use pgrx::PgSqlErrorCode as Code;
 
 use super::text::Text;
-use crate::pg::error_context;
-use crate::pg::libpq::RemoteError;
+use pg::error_context;
+use pg::libpq::RemoteError;
 
 impl From<RemoteError> for Text {
     fn from(error: RemoteError) -> Text {

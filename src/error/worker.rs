@@ -7,9 +7,9 @@ use super::claims_error::ClaimsError;
 use super::declare::text;
 use super::text::Text;
 use super::verification::VerificationError;
-use crate::pg::libpq::RemoteError;
-use crate::pg::sqlstate;
-use crate::pg::subtransaction::Caught;
+use pg::libpq::RemoteError;
+use pg::sqlstate;
+use pg::subtransaction::Caught;
 
 /// The error that ended a pass.
 pub struct Failure {

@@ -6,13 +6,13 @@ use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
 
 use crate::error::{ClaimsError, HoldError};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::without_waiting;
-use crate::pg::xact;
 use crate::store::holds::expiring;
 use crate::{access, arguments, tables};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::subtransaction::without_waiting;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -6,11 +6,11 @@ use claims_model::rate;
 use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::spi::{Connection, View};
 use crate::service::{durability, low_water};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::Tables;
 use crate::tables::shared::{leases, limits};
+use pg::spi::{Connection, View};
 
 /// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs, or if the call could not be
 /// replicated.

@@ -7,9 +7,6 @@ use claims_model::{Bucket, Conflict, Types, conflict};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
-use crate::pg::{roles, session};
 use crate::refusals::{self, Fetched};
 use crate::settings::{self, Audit};
 use crate::store::catalog::Catalog;
@@ -19,6 +16,9 @@ use crate::tables::rows::leases::Ending;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::{audit, pace};
 use crate::tables::{EndedLease, Tables};
+use pg::clock::Moment;
+use pg::spi::Connection;
+use pg::{roles, session};
 
 /// The most names in one row about names that change hands without a lease.
 const NAMES_PER_ROW: usize = 10_000;

@@ -13,10 +13,10 @@ use claims_model::{Reason, nesting};
 use zerocopy::FromBytes;
 
 use crate::cell_slots::{self, CellSlot, MAX_CELLS};
-use crate::pg::background::own_database;
-use crate::pg::clock::Moment;
-use crate::pg::shared::Shared;
-use crate::pg::transaction_end::{Hooks, current_subtransaction};
+use pg::background::own_database;
+use pg::clock::Moment;
+use pg::shared::Shared;
+use pg::transaction_end::{Hooks, current_subtransaction};
 
 /// The upper bounds of a histogram's buckets, in nanoseconds, and as text in seconds. One more bucket has no bound.
 pub const BOUNDS: [(u64, &str); 15] = [

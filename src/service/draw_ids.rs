@@ -7,17 +7,17 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::error::{ClaimsError, IdsError};
-use crate::pg::background::{self, Errand};
-use crate::pg::clock::Moment;
-use crate::pg::owner::as_role;
-use crate::pg::settings::{LockWaits, with_search_path};
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
-use crate::pg::xact;
 use crate::service::durability;
 use crate::store::worker;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy};
 use claims_model::ids::Placed;
+use pg::background::{self, Errand};
+use pg::clock::Moment;
+use pg::owner::as_role;
+use pg::settings::{LockWaits, with_search_path};
+use pg::spi::{self, Connection};
+use pg::subtransaction::subtransaction;
+use pg::xact;
 
 /// The most ids of one range.
 pub const MAX_SIZE: i64 = 1_000_000_000;

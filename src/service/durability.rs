@@ -9,10 +9,10 @@ use std::cell::Cell;
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::transaction_end::Hooks;
-use crate::pg::{replication, xact};
 use crate::settings;
 use crate::tables::{self, Tables};
+use pg::transaction_end::Hooks;
+use pg::{replication, xact};
 
 thread_local! {
     /// Whether this transaction's commit must be replicated.

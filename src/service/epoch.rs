@@ -10,13 +10,13 @@ use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::{place, roles, spi};
 use crate::store::{admin_log, catalog};
 use crate::tables::shared::epochs::{self, StoredActing};
 use crate::tables::shared::ids;
 use crate::{access, tables};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::{place, roles, spi};
 
 /// Takes the epoch that a cell's database presents, with its place. `reconcile`, `verify` and `adopt_cell` call it from the cell. With
 /// `adopt_because` the database becomes the acting one whatever another database has presented. The cell's role asks for that on

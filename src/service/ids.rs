@@ -13,11 +13,11 @@ use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AccessError, ClaimsError, IdsError};
-use crate::pg::prelude::*;
-use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, SpaceLimits};
 use crate::{access, tables};
+use pg::prelude::*;
+use pg::roles;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

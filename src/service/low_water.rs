@@ -9,11 +9,11 @@ use claims_model::low_water::{self, LeaseList, Mark, Marks};
 use zerocopy::FromBytes;
 
 use crate::cell_slots::{self, CellSlot, MAX_CELLS};
-use crate::pg::background::own_database;
-use crate::pg::clock::Moment;
-use crate::pg::shared::{Locked, Shared};
-use crate::pg::{table, xact};
 use crate::tables::Tables;
+use pg::background::own_database;
+use pg::clock::Moment;
+use pg::shared::{Locked, Shared};
+use pg::{table, xact};
 
 #[derive(FromBytes)]
 pub struct LowWaterMark {

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::counters::{self, Checked, Seen, SeenDurations};
 use super::low_water;
 use super::waiters;
-use crate::pg::clock::{Moment, monotonic};
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::{process, spi};
 use crate::store::catalog;
 use crate::{refusals, tables, version};
+use pg::clock::{Moment, monotonic};
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::{process, spi};
 
 type Sample = (String, JsonText, f64);
 

@@ -21,9 +21,9 @@ pub mod waiters;
 
 use std::time::Duration;
 
-use crate::pg::shared::Area;
 use crate::refusals;
 use crate::tables::shared::pace;
+use pg::shared::Area;
 
 /// The service's areas of shared memory.
 pub static AREAS: [&dyn Area; 10] = [

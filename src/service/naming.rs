@@ -16,14 +16,14 @@ use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{ClaimsError, NamesError};
-use crate::pg::lock;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::translate_error;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::namings::{self, Namings};
 use crate::tables::Tables;
+use pg::lock;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::translate_error;
 
 /// Maximum number of reads of data that changes while it is read.
 const MAX_READS: usize = 5;

@@ -5,12 +5,12 @@ use claims_model::mode::Need;
 use super::admission;
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::store::{admin_log, catalog};
 use crate::tables::shared::{audit, transfers};
 use crate::{access, tables};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 /// The number of rows that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;

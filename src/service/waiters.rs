@@ -14,13 +14,13 @@ use claims_model::waiting::{self, Arrival, Before, Effects, Name, Place, SeenWai
 use claims_model::{Bucket, nesting};
 use zerocopy::FromBytes;
 
-use crate::pg::background::own_database;
-use crate::pg::clock::monotonic;
-use crate::pg::shared::{Locked, Shared};
-use crate::pg::transaction_end::{Hooks, current_subtransaction};
-use crate::pg::{prepared_transaction, process};
 use crate::settings;
 use crate::tables::Tables;
+use pg::background::own_database;
+use pg::clock::monotonic;
+use pg::shared::{Locked, Shared};
+use pg::transaction_end::{Hooks, current_subtransaction};
+use pg::{prepared_transaction, process};
 
 /// Calls that can wait at the same time on one server.
 const MAX_WAITERS: usize = 1024;

@@ -3,11 +3,11 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::pg_uuid;
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
+use pg::uuid::pg_uuid;
 
 shared_statement! {
     RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, JSONBOID) =

@@ -10,14 +10,14 @@ use claims_model::{Kind, Naming, TypeTable, Types};
 use pgrx::PgTrigger;
 use pgrx::pg_sys::Oid;
 
-use crate::pg::spi::{self, Connection, Row, View};
-use crate::pg::statement::{self, Reach, shared_statement};
-use crate::pg::table::{RowVersion, TableRow};
-use crate::pg::{cache, compatibility, table};
 use crate::store::namings::{self, NamingRows};
 use crate::tables::shared::limits::{self, CellLimits};
 use crate::tables::shared::modes::{self, ModeSetting};
 use crate::tables::{self, Tables};
+use pg::spi::{self, Connection, Row, View};
+use pg::statement::{self, Reach, shared_statement};
+use pg::table::{RowVersion, TableRow};
+use pg::{cache, compatibility, table};
 
 shared_statement! {
     /// Reads the type tables and the cells, where a scan of the table itself would find no rows.

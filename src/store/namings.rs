@@ -11,10 +11,10 @@ use std::ffi::CStr;
 
 use claims_model::{Confusables, Naming, Profile, Types};
 
-use crate::pg::spi::{self, Connection, Row, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::table::{self, RowVersion, TableRow};
 use crate::tables::{self, Tables};
+use pg::spi::{self, Connection, Row, View};
+use pg::statement::shared_statement;
+use pg::table::{self, RowVersion, TableRow};
 
 shared_statement! {
     /// Reads the rules where the rows of the table are in shards.
@@ -25,7 +25,7 @@ const TABLE: &CStr = c"bucket_types";
 
 /// The rows of bucket types.
 pub struct NamingRows {
-    /// Value of [crate::pg::cache::version] when the rows were read.
+    /// Value of [pg::cache::version] when the rows were read.
     pub(super) read_at: u64,
     /// Row versions by type; `None` if a statement has read the rows, which shows no versions.
     pub(super) versions: Option<HashMap<i32, RowVersion>>,

@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use crate::error::Failure;
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::table;
-use crate::pg::uuid::pg_uuid;
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::spi::{Connection, Value, View};
+use pg::statement::shared_statement;
+use pg::table;
+use pg::uuid::pg_uuid;
 
 shared_statement! {
     /// Inserts a row, and deletes all but the newest $9 rows of its kind. Of verification and purging it keeps what [LAST] finds, however

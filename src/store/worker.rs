@@ -3,11 +3,11 @@
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
-use crate::pg::background;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::{shared_statement, statement};
-use crate::pg::uuid::from_pg_uuid;
 use crate::store::cell::tracked::at_service;
+use pg::background;
+use pg::spi::{Connection, View};
+use pg::statement::{shared_statement, statement};
+use pg::uuid::from_pg_uuid;
 
 shared_statement! {
     /// Returns the owner of the schema. pg_upgrade changes the owner of the extension, but not that of the schema.

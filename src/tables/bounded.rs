@@ -1,9 +1,9 @@
 //! Runs work on the tables whose lock waits end on all nodes as they do in this session.
 
 use super::door::Tables;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
-use crate::pg::xact::Surroundings;
+use pg::spi::Connection;
+use pg::subtransaction::{Undone, subtransaction};
+use pg::xact::Surroundings;
 
 /// Runs `body` with the lock timeout of this session on all nodes. `body` is atomic: it does not undo parts of its work by a
 /// subtransaction of its own.

@@ -130,8 +130,8 @@ pub mod shared;
 
 pub use self::bounded::{bounded, bounded_around, bounded_within};
 pub use self::door::*;
-use crate::pg::compatibility;
-use crate::pg::spi::{self, Connection};
+use pg::compatibility;
+use pg::spi::{self, Connection};
 
 /// Connects for one call, and chooses the implementation that the call uses. Only functions that SQL calls use this.
 pub fn connect<T>(call: impl FnOnce(&'static dyn Tables, &Connection) -> T) -> T {

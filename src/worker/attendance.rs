@@ -26,13 +26,13 @@ use crate::cell::verify::slice;
 use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
-use crate::pg::background::{self, transaction};
-use crate::pg::spi::{self, Connection};
-use crate::pg::{activity, extension};
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
 use crate::tables;
 use crate::{settings, version};
+use pg::background::{self, transaction};
+use pg::spi::{self, Connection};
+use pg::{activity, extension};
 
 /// How often the worker checks whether the extension is installed.
 const INSTALL_CHECK_INTERVAL: Duration = Duration::from_secs(5);

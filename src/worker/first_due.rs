@@ -5,10 +5,10 @@ use std::time::Duration;
 use claims_model::due;
 
 use super::schedule::Job;
-use crate::pg::background::{self, transaction};
-use crate::pg::clock::Moment;
-use crate::pg::spi::{self, Connection};
 use crate::store::pass_log;
+use pg::background::{self, transaction};
+use pg::clock::Moment;
+use pg::spi::{self, Connection};
 
 /// Returns how long to wait for the first run of a job that is repeated after `interval`. Settling and recovery do not wait: leases may
 /// have been left outstanding before the start.

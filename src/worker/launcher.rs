@@ -10,8 +10,8 @@ use super::WORKERS;
 use super::supervision::Supervision;
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
-use crate::pg::background::{self, Worker};
 use crate::{error, settings};
+use pg::background::{self, Worker};
 
 /// A worker that should run.
 #[derive(Clone, PartialEq, Eq, Hash)]

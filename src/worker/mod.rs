@@ -21,8 +21,8 @@ mod update;
 use pgrx::pg_sys::Oid;
 
 use crate::cell::workers::Duty;
-use crate::pg::background::{self, Mains};
-use crate::pg::shared;
+use pg::background::{self, Mains};
+use pg::shared;
 
 const LAUNCHER: &str = "claims launcher";
 

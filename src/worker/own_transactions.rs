@@ -7,10 +7,10 @@ use pgrx::pg_sys::Oid;
 
 use crate::cell::transactions::Transactions;
 use crate::error::{ClaimsError, Failure};
-use crate::pg::background::transaction;
-use crate::pg::owner::as_role;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::{Stopped, attempt, caught};
+use pg::background::transaction;
+use pg::owner::as_role;
+use pg::spi::{self, Connection};
+use pg::subtransaction::{Stopped, attempt, caught};
 
 thread_local! {
     static BEFORE_STEPS: Cell<Option<fn(Oid)>> = const { Cell::new(None) };

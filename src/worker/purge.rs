@@ -2,8 +2,6 @@
 
 use claims_model::mode::Need;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
 use crate::service::{admission, feed};
 use crate::settings;
 use crate::store::cell::{observations, tracked};
@@ -12,6 +10,8 @@ use crate::store::pass_log::Pass;
 use crate::store::{admin_log, catalog};
 use crate::tables::Tables;
 use crate::tables::shared::{audit, transfers};
+use pg::clock::Moment;
+use pg::spi::Connection;
 
 /// The number of rows of each kind that one transaction purges.
 const PURGED_AT_ONCE: i64 = 10_000;

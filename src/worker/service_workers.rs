@@ -11,8 +11,8 @@ use pgrx::pg_sys::Oid;
 use super::supervision::Supervision;
 use crate::cell::workers;
 use crate::error;
-use crate::pg::background::Worker;
 use crate::store::worker::Attended;
+use pg::background::Worker;
 
 /// The workers for services, by their foreign servers.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use claims_model::backoff::Backoff;
 use claims_model::due::{LONGEST_PAUSE, PAUSES};
 
-use crate::pg::background::Worker;
+use pg::background::Worker;
 
 /// A worker that ran for this long is restarted after the first pause.
 const LONG_LIFE: Duration = Duration::from_secs(60);

@@ -13,15 +13,15 @@ use super::own_transactions::OwnTransactions;
 use crate::cell::transactions::Transactions;
 use crate::cell::workers;
 use crate::error::{self, Failure};
-use crate::pg::background::transaction;
-use crate::pg::owner::as_role;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi;
-use crate::pg::subtransaction::{Stopped, attempt};
-use crate::pg::{activity, extension};
 use crate::store::pass_log::{self, Pass};
 use crate::store::worker as store;
 use crate::version;
+use pg::background::transaction;
+use pg::owner::as_role;
+use pg::settings::LockWaits;
+use pg::spi;
+use pg::subtransaction::{Stopped, attempt};
+use pg::{activity, extension};
 
 const LOCK_TIMEOUT_MS: i64 = 300;
 /// The pauses after a failure to get a lock.

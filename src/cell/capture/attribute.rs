@@ -7,15 +7,15 @@ use pgrx::pg_sys::Oid;
 
 use super::declare::{must_own, spelled_out};
 use crate::error::{CaptureError, ClaimsError, notice_of_changed_declaration, warn_of_no_unique_index};
-use crate::pg::name::{Name, Relation};
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::authority;
 use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::{access, arguments};
+use pg::name::{Name, Relation};
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{self, Connection};
 
 /// Declares a column for claim_attribute, which has spelled out the condition. A user may call it directly, so it checks
 /// everything.

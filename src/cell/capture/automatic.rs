@@ -15,16 +15,16 @@ use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
 use crate::error::{ClaimsError, raise};
-use crate::pg::error_context;
-use crate::pg::owner::as_owner_of;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::transaction_end::Hooks;
-use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::{attributes, routes};
 use crate::{access, arguments};
+use pg::error_context;
+use pg::owner::as_owner_of;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::transaction_end::Hooks;
+use pg::trigger::{PlainValue, RowChange, RowVersion};
+use pg::xact;
 
 /// The hooks. They must run before those of the log, which check that everything was sent.
 pub const HOOKS: Hooks = Hooks { before_commit: send_at_end, ..Hooks::NONE };

@@ -5,14 +5,14 @@ use claims_model::limits;
 use claims_model::origin::Origin;
 
 use crate::error::Excess;
-use crate::pg::owner::{as_owner_of, restricted_as};
-use crate::pg::settings::with_fixed_text;
-use crate::pg::spi::{self, Connection, Row};
-use crate::pg::stored::BoundedText;
-use crate::pg::trigger::{PlainValue, RowChange, RowVersion};
 use crate::store::catalog;
 use crate::store::cell::attributes::{CapturedAttribute, CapturedColumns};
 use crate::store::cell::keys::KeyKind;
+use pg::owner::{as_owner_of, restricted_as};
+use pg::settings::with_fixed_text;
+use pg::spi::{self, Connection, Row};
+use pg::stored::BoundedText;
+use pg::trigger::{PlainValue, RowChange, RowVersion};
 
 /// Runs `body` with SPI and the rights of the trigger function's owner. Returns `None` if the function does not exist any more:
 /// then nobody needs its captured changes.

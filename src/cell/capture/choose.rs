@@ -5,12 +5,12 @@ use claims_model::Kind;
 use super::attribute::first_name_of;
 use crate::cell::{attend, services, wakeup};
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::spi;
 use crate::store::cell::routes;
 use crate::store::{catalog, worker};
 use crate::{access, tables};
 use claims_model::{BadInput, Problem};
+use pg::prelude::*;
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

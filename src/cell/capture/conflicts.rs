@@ -10,10 +10,10 @@ use pgrx::pg_sys::Oid;
 use serde_json::Value;
 
 use crate::error::{CaptureError, CellError, ClaimedTwice, ClaimsError, RefusedSave};
-use crate::pg::name::{Name, Relation};
-use crate::pg::prelude::*;
-use crate::pg::{roles, spi};
 use crate::store::catalog;
+use pg::name::{Name, Relation};
+use pg::prelude::*;
+use pg::{roles, spi};
 
 /// The last refused save.
 struct Refusal {

@@ -3,13 +3,13 @@
 use pgrx::pg_sys::Oid;
 
 use crate::error::{CaptureError, ClaimsError, raise, refuse_direct_call_of_event_trigger};
-use crate::pg::event_trigger::{EventTriggers, TableChange};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::{expression, roles};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::store::cell::unfit_tables;
 use crate::{access, arguments, tables, version};
+use pg::event_trigger::{EventTriggers, TableChange};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::{expression, roles};
 
 /// Returns a condition with all its names spelled out, as the caller's search_path resolves them, so that it means the same for
 /// everybody later. The condition is read with the rights of the table's owner. With `warn`, raises a WARNING if it is not

@@ -7,11 +7,11 @@ use pgrx::AnyNumeric;
 
 use crate::admin_action::AdminAction;
 use crate::error::{CaptureError, ClaimsError, notice_of_enforcing};
-use crate::pg::name::{Name, Relation};
-use crate::pg::prelude::*;
-use crate::pg::spi;
 use crate::store::cell::declared;
 use crate::{access, arguments, tables};
+use pg::name::{Name, Relation};
+use pg::prelude::*;
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -9,11 +9,11 @@ use uuid::Uuid;
 use super::leases;
 use super::lenient::LenientBatch;
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
 use crate::service::lease::limit;
 use crate::store::catalog;
 use crate::store::cell::skipped_destroys;
 use crate::tables::Tables;
+use pg::spi::Connection;
 
 /// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.
 pub fn claim_all(

@@ -21,11 +21,11 @@ use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::presented::{Presented, may_be_outdated};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::spi::Connection;
-use crate::pg::xact;
 use crate::settings;
 use crate::store::catalog;
 use crate::tables::Tables;
+use pg::spi::Connection;
+use pg::xact;
 
 /// A batch, sent under one lease.
 pub struct LenientBatch {

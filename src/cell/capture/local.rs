@@ -3,10 +3,10 @@
 use claims_model::outgoing::Outgoing;
 
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::RemoteError;
-use crate::pg::spi::Connection;
 use crate::service::lease::here;
 use crate::tables::Tables;
+use pg::libpq::RemoteError;
+use pg::spi::Connection;
 
 /// Claims and gives up the names of a batch. Returns conflicts in the form in which a service answers with them.
 pub fn claim(

@@ -14,7 +14,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 
 use super::{observations, pins};
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::transaction_end::{Hooks, current_subtransaction};
+use pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {
     static LOG: RefCell<Log> = RefCell::default();

@@ -9,10 +9,10 @@ use claims_model::nesting;
 use claims_model::observed::Missed;
 use claims_model::origin::Declared;
 
-use crate::pg::spi::Connection;
-use crate::pg::transaction_end::current_subtransaction;
-use crate::pg::xact;
 use crate::store::cell::observations::{self, Key};
+use pg::spi::Connection;
+use pg::transaction_end::current_subtransaction;
+use pg::xact;
 
 /// Most names that one transaction records. Further ones are counted without a name.
 const MAX_NAMES: usize = 1000;

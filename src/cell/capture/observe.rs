@@ -18,16 +18,16 @@ use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, afterwards};
 use crate::cell::track;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::interrupts;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Stopped, attempt};
-use crate::pg::xact;
 use crate::service::lease::limit;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::authority;
 use crate::tables::Tables;
+use pg::interrupts;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{Stopped, attempt};
+use pg::xact;
 
 /// Number of records in one lease, as far as a batch can be divided. The service's default limit is twice as high.
 const RECORDS: usize = 1000;

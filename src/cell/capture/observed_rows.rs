@@ -10,9 +10,9 @@ use claims_model::origin::Declared;
 
 use super::calls::{self, Call};
 use super::{automatic, log, observations};
-use crate::pg::subtransaction::{Stopped, attempt};
-use crate::pg::trigger::{RowChange, RowVersion};
 use crate::store::cell::attributes::{Captured, CapturedColumns};
+use pg::subtransaction::{Stopped, attempt};
+use pg::trigger::{RowChange, RowVersion};
 
 /// Captures a change of a row. `held` has the columns that the new row claims by an enforced declaration.
 pub fn capture(

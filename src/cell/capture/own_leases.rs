@@ -17,9 +17,9 @@ use uuid::Uuid;
 use crate::cell::client::Service;
 use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::RemoteError;
-use crate::pg::spi::Connection;
 use crate::store::cell::tracked;
+use pg::libpq::RemoteError;
+use pg::spi::Connection;
 
 /// Maximum number of leases that are settled at once, the newest ones.
 const AT_ONCE: i64 = 1000;

@@ -9,10 +9,10 @@ use pgrx::PgTrigger;
 use super::calls::{Call, calls_of, with_rights};
 use super::{automatic, log, observed_rows, pins};
 use crate::error::{CaptureError, ClaimsError, Excess, raise};
-use crate::pg::compatibility;
-use crate::pg::spi::Connection;
-use crate::pg::trigger::{RowChange, RowVersion};
 use crate::store::cell::attributes::{self, Captured, CapturedColumns, UnusableAttribute};
+use pg::compatibility;
+use pg::spi::Connection;
+use pg::trigger::{RowChange, RowVersion};
 
 /// Handles the AFTER ROW trigger of claimed tables, which sql/install/cell/capture.sql declares. As an AFTER trigger it sees the
 /// row as other triggers have changed it.

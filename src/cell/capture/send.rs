@@ -20,17 +20,17 @@ use super::{conflicts, log, slow_search};
 use crate::cell::client::{Service, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{self, Connection};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::{wait, xact};
 use crate::store::catalog;
 use crate::store::cell::authority;
 use crate::store::cell::routes;
 use crate::store::cell::tracked::{self, TrackedLease};
 use crate::{access, arguments, tables};
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{self, Connection};
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::{wait, xact};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

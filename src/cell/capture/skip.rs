@@ -2,8 +2,8 @@
 
 use super::log;
 use crate::admin_action::AdminAction;
-use crate::pg::prelude::*;
-use crate::pg::xact;
+use pg::prelude::*;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

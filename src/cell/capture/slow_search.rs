@@ -10,9 +10,9 @@ use std::time::Duration;
 use pgrx::pg_sys::Oid;
 
 use crate::error::warn_of_slow_search;
-use crate::pg::spi::Connection;
 use crate::store::cell::expected::Attribute;
 use crate::store::cell::search_index::MissingIndex;
+use pg::spi::Connection;
 
 /// Minimum duration of a slow search. A search by an index is faster, even on a machine under load.
 const SLOW: Duration = Duration::from_secs(1);

@@ -17,9 +17,9 @@ use super::confirmed;
 use super::connection_cache::{self, Unread};
 use super::presented::Presented;
 use super::settlement::Settlement;
-use crate::pg::libpq::Command;
-use crate::pg::roles;
-use crate::pg::transaction_end::{Hooks, current_subtransaction};
+use pg::libpq::Command;
+use pg::roles;
+use pg::transaction_end::{Hooks, current_subtransaction};
 
 /// Maximum number of leases settled at the end of one transaction. Recovery settles the others.
 const AT_ONCE: usize = 1000;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-use crate::pg::libpq::{Mismatch, Row};
-use crate::pg::xid8::Xid8;
+use pg::libpq::{Mismatch, Row};
+use pg::xid8::Xid8;
 
 /// The rows of an answer. Their number and their columns are as the call expects.
 pub struct Answer(pub(super) Vec<Row>);

@@ -8,10 +8,10 @@ use pgrx::pg_sys::Oid;
 
 use super::states;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::{background, foreign};
 use crate::settings;
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::{background, foreign};
 
 /// Size of a request that the service must answer within `claims.breaker_timeout`. A larger request gets that time once more for each
 /// further such size.

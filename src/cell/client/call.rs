@@ -11,7 +11,7 @@ use super::question::Question;
 use super::turns::Turn;
 use super::{Service, Way};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{Command, Mismatch, Reply, Trouble};
+use pg::libpq::{Command, Mismatch, Reply, Trouble};
 
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.
 const TIME_TO_ANSWER: Duration = Duration::from_millis(50);

@@ -7,8 +7,8 @@ use pgrx::pg_sys::Oid;
 
 use super::places::{self, PLACES};
 use super::turns::TURNS;
-use crate::pg::foreign;
-use crate::pg::prelude::*;
+use pg::foreign;
+use pg::prelude::*;
 
 /// Returns for each service of this database that was called: the calls that are being made, the calls that wait for their turns, those
 /// that wait for places for connections, the open connections, and since the start of the server the connections that the service has

@@ -9,10 +9,10 @@ use pgrx::pg_sys::Oid;
 use super::connection_cache::CachedConnection;
 use super::places::Place;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{self, Link, Trouble};
-use crate::pg::spi::Connection;
-use crate::pg::{foreign, roles};
 use crate::store::cell::servers::{self, Server};
+use pg::libpq::{self, Link, Trouble};
+use pg::spi::Connection;
+use pg::{foreign, roles};
 
 /// The foreign-data wrapper of this extension.
 const OWN_WRAPPER: &str = "claims_service";

@@ -16,9 +16,9 @@ use super::answer::Answer;
 use super::confirmed;
 use super::places::Place;
 use super::settlement::Settlement;
-use crate::pg::libpq::{Link, Reply, Trouble};
-use crate::pg::{foreign, idle_sockets, roles};
 use crate::settings;
+use pg::libpq::{Link, Reply, Trouble};
+use pg::{foreign, idle_sockets, roles};
 
 /// A connection, and the catalog data that it was made from.
 pub struct CachedConnection {

@@ -8,7 +8,7 @@ use super::parameters::{number, text};
 use super::question::Question;
 use super::{Service, own_place};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::Expected;
+use pg::libpq::Expected;
 
 const PRESENT: &str =
     "SELECT claims.present_epoch($1::pg_catalog.int8, $2::pg_catalog.int8, $3::pg_catalog.int8, $4::pg_catalog.text, $5::pg_catalog.int8,

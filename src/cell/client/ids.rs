@@ -8,7 +8,7 @@ use super::Service;
 use super::parameters::{number, text};
 use super::question::Question;
 use crate::error::ClaimsError;
-use crate::pg::libpq::{Expected, Mismatch};
+use pg::libpq::{Expected, Mismatch};
 
 const LEASE: &str = "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
              FROM claims.lease_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8,

@@ -8,7 +8,7 @@ use super::naming::RequiredNaming;
 use super::parameters::{number, text};
 use super::question::Question;
 use crate::error::ClaimsError;
-use crate::pg::libpq::{Expected, Mismatch};
+use pg::libpq::{Expected, Mismatch};
 
 /// The service cancels its statement this much earlier than the cell gives up, so that it claims nothing after the cell has released
 /// its row locks.

@@ -16,9 +16,9 @@ use super::presented::{self, Presented, pair_and_place, presenting};
 use super::question::Question;
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
-use crate::pg::libpq::{Command, Expected, Mismatch};
-use crate::pg::xid8::Xid8;
 use crate::settings;
+use pg::libpq::{Command, Expected, Mismatch};
+use pg::xid8::Xid8;
 
 /// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
 /// which the connection knows whether it is always the same one.

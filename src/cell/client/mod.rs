@@ -45,9 +45,9 @@ use self::connection_cache::CachedConnection;
 use self::question::Question;
 use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
-use crate::pg::libpq::{Command, Expected, Mismatch, RemoteError, Trouble};
-use crate::pg::spi::Connection;
-use crate::pg::{foreign, wait, xact};
+use pg::libpq::{Command, Expected, Mismatch, RemoteError, Trouble};
+use pg::spi::Connection;
+use pg::{foreign, wait, xact};
 
 /// Sets statement_timeout, by which the service cancels the next statement by itself.
 const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";

@@ -10,9 +10,9 @@ use super::answer::AnswerRow;
 use super::parameters::text;
 use super::question::Question;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::libpq::{Expected, Mismatch};
 use crate::store::cell::availability::HolderHere;
+use pg::clock::Moment;
+use pg::libpq::{Expected, Mismatch};
 
 const HOLDER: &str = "SELECT reason, holder_cell_id, source_type, source_id FROM claims.name_holder($1, $2)";
 /// Why a name cannot be claimed.

@@ -3,8 +3,8 @@
 use pgrx::pg_sys::{self, Oid};
 
 use crate::error::{AccessError, CellError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::{libpq, roles};
+use pg::prelude::*;
+use pg::{libpq, roles};
 
 /// Options that only superusers may set: the waiver of the password, and files of the database server.
 const OF_SUPERUSERS: [&str; 5] = ["password_required", "passfile", "sslcert", "sslkey", "sslkeylogfile"];

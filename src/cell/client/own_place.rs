@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use claims_model::place::Place;
 
-use crate::pg::{background, place};
+use pg::{background, place};
 
 /// Largest number of characters of an address that the service takes.
 const ADDRESS_CHARS: usize = 1000;

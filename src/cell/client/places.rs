@@ -11,10 +11,10 @@ use claims_model::turns::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
 use crate::error::{CellError, ClaimsError};
-use crate::pg::clock::{Moment, monotonic};
-use crate::pg::shared::{FromBytes, Locked, Shared};
-use crate::pg::{background, idle_sockets, wait};
 use crate::settings;
+use pg::clock::{Moment, monotonic};
+use pg::shared::{FromBytes, Locked, Shared};
+use pg::{background, idle_sockets, wait};
 
 pub static PLACES: Locked<Places> = Locked::new(c"claims places");
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys::Oid;
 
 use super::parameters::Parameter;
-use crate::pg::libpq::{Command, Expected};
+use pg::libpq::{Command, Expected};
 
 /// A statement with its parameters, and the expected rows and columns.
 pub struct Question<'q> {

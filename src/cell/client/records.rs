@@ -16,8 +16,8 @@ use super::naming::RequiredNaming;
 use super::parameters::{Parameter, interval, number, text, uuids};
 use super::question::Question;
 use crate::error::ClaimsError;
-use crate::pg::libpq::{Expected, Mismatch};
 use crate::store::catalog;
+use pg::libpq::{Expected, Mismatch};
 
 /// The service cancels its statement this much earlier than the cell gives up, so that it corrects nothing after the cell has released
 /// its row locks.

@@ -9,7 +9,7 @@ use super::answer::{Answer, each_asked};
 use super::parameters::{Parameter, number, uuid, uuids};
 use super::presented::{Presented, pair_and_place};
 use super::question::Question;
-use crate::pg::libpq::{Command, Expected, Mismatch};
+use pg::libpq::{Command, Expected, Mismatch};
 
 const COMMIT: &str = "SELECT claims.commit_update(claims.acting_cell($1, $3, $4, $5, true), $2)";
 const COMMIT_UNFLUSHED: &str = "SELECT claims.commit_unflushed(claims.acting_cell($1, $3, $4, $5, true), $2)";

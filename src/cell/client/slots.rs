@@ -6,7 +6,7 @@ use super::Service;
 use super::parameters::number;
 use super::question::Question;
 use crate::error::ClaimsError;
-use crate::pg::libpq::Expected;
+use pg::libpq::Expected;
 
 const HOLD: &str = "SELECT claims.hold_verification_slot($1::pg_catalog.int8, $2::pg_catalog.int4)";
 

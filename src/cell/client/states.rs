@@ -10,9 +10,9 @@ use claims_model::breaker::Breaker;
 use pgrx::pg_sys::Oid;
 use zerocopy::FromBytes;
 
-use crate::pg::background::own_database;
-use crate::pg::clock::Moment;
-use crate::pg::shared::Locked;
+use pg::background::own_database;
+use pg::clock::Moment;
+use pg::shared::Locked;
 
 /// Maximum number of services that are remembered.
 const MAX_SERVICES: usize = 64;

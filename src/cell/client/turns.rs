@@ -9,9 +9,9 @@ use pgrx::pg_sys::Oid;
 
 use super::places::{self, key};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::shared::Locked;
-use crate::pg::{background, wait};
 use crate::settings;
+use pg::shared::Locked;
+use pg::{background, wait};
 
 pub static TURNS: Locked<Turns> = Locked::new(c"claims turns");
 

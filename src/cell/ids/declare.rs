@@ -5,11 +5,11 @@ use claims_model::{BadInput, Problem};
 
 use crate::cell::wakeup;
 use crate::error::{ClaimsError, IdsError};
-use crate::pg::name::Relation;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
 use crate::store::cell::ids::{self, Sequence};
 use crate::{access, arguments};
+use pg::name::Relation;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
 
 /// The largest low-water mark: half of the largest range.
 pub const MAX_LOW_WATER: i64 = 500_000_000;

@@ -11,13 +11,13 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{ClaimsError, IdsError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::ids::{self, IdSequence, Sequence};
 use crate::store::pass_log::Pass;
 use crate::{access, arguments};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::xact;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,10 +13,10 @@ use crate::cell::client::imports::{ImportList, RefusedRecord};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
-use crate::pg::wait;
 use crate::store::cell::expected::{Attribute, ClaimedRow};
 use crate::store::cell::imports::{self, BatchCounts, CollidingName, ImportKey};
+use pg::spi::Connection;
+use pg::wait;
 
 /// Timeout of a call to the service. The rows of a batch are locked meanwhile.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,12 +22,12 @@ use crate::cell::reading;
 use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError, ImportProgress, notice_of_import};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::{wait, xact};
 use crate::store::catalog;
 use crate::store::cell::imports::{self, ImportKey, ImportState};
 use crate::{access, arguments};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::{wait, xact};
 
 const MAX_BATCH: i32 = 10_000;
 /// Interval between notices.

@@ -13,12 +13,12 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::reading;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::expected::RowLock;
 use crate::store::cell::imports::{CollidingName, ImportKey};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::xact;
 
 /// Number of rows in a call to the service.
 const BATCH: i64 = 1000;

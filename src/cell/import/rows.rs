@@ -11,9 +11,9 @@ use claims_model::source_range::SourceRange;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::cell::verify::expected::Expected;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::subtransaction;
 use crate::store::cell::expected::{Attribute, ClaimedRow, RowLock};
+use pg::spi::Connection;
+use pg::subtransaction::subtransaction;
 
 /// Rows that are locked, each with the column that needs a claim, and the source ids of those that another transaction has locked.
 #[derive(Default)]

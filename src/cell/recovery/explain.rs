@@ -10,14 +10,14 @@ use crate::access;
 use crate::arguments::required;
 use crate::cell::client::{Service, unreachable};
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::explain::{self, LocalTraces};
+use pg::clock::Moment;
+use pg::name::Name;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xact;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

@@ -11,16 +11,16 @@ use uuid::Uuid;
 use crate::cell::client::leases::OutstandingLease;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xact;
-use crate::pg::xid8::Xid8;
 use crate::store::cell::tracked::{self, LeaseArgument};
 use crate::{access, arguments, settings, tables};
+use pg::jsonb::Jsonb;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::subtransaction;
+use pg::uuid::pg_uuid;
+use pg::xact;
+use pg::xid8::Xid8;
 
 /// Maximum number of fences that one purge deletes.
 const PURGE_BATCH: i64 = 10_000;

@@ -17,13 +17,13 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{self, CellError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::spi;
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::{orphans, tracked};
 use crate::store::pass_log::Pass;
 use crate::{access, arguments, settings};
+use pg::prelude::*;
+use pg::spi;
+use pg::xact;
 
 /// Maximum number of leases in a page, which is also the service's limit for one call that settles.
 const MAX_PAGE: i32 = 10_000;

@@ -7,14 +7,14 @@ use super::expected::Expected;
 use crate::arguments;
 use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::subtransaction;
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::subtransaction;
+use pg::uuid::pg_uuid;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -20,9 +20,9 @@ use super::remote::Remote;
 use super::rows::SeenRows;
 use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Stopped, attempt};
 use crate::store::cell::expected::RowLock;
+use pg::spi::Connection;
+use pg::subtransaction::{Stopped, attempt};
 
 /// A comparison of the two sides, with its options.
 pub struct Comparison<'a> {

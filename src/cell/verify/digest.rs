@@ -4,9 +4,9 @@ use super::expected::Expected;
 use crate::arguments::{self, source_range};
 use crate::cell::reading;
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi;
 use crate::store::catalog;
+use pg::prelude::*;
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

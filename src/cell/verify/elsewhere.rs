@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::cell::client::Service;
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
+use pg::spi::Connection;
 
 /// Timeout of a call to the other service. The rows are locked meanwhile.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

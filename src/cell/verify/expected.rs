@@ -13,13 +13,13 @@ use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
 use crate::store::catalog;
 use crate::store::cell::expected::{self, Attribute, ClaimedRow};
 use crate::store::cell::routes;
 use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

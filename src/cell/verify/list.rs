@@ -20,10 +20,10 @@ use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::store::catalog;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::xact;
 
 /// Number of rows that one comparison reads.
 const BATCH: i64 = 1000;

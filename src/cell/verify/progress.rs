@@ -6,7 +6,7 @@ use claims_model::verify::{Discrepancy, Outcome};
 use super::compare::ComparedRange;
 use super::expected::Summary;
 use super::walk::Findings;
-use crate::pg::activity::Activity;
+use pg::activity::Activity;
 
 /// The counts of a verification. A discrepancy counts once by its kind, and again if it was corrected, belongs to another cell, or was
 /// skipped.

@@ -13,7 +13,7 @@ use crate::cell::client::Service;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
-use crate::pg::wait;
+use pg::wait;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);

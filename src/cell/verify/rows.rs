@@ -7,8 +7,8 @@ use claims_model::source_key;
 
 use super::expected::{ExpectedClaim, enforced_or_off_claim, expected_claim};
 use crate::cell::client::records::Report;
-use crate::pg::spi::Connection;
 use crate::store::cell::expected::{self, Attribute, RowLock};
+use pg::spi::Connection;
 
 /// The rows of the second check.
 #[derive(Default)]

@@ -24,15 +24,15 @@ use crate::cell::epoch;
 use crate::cell::reading;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
 use crate::holds::expiring::require_held;
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::without_waiting;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
 use crate::store::holds::expiring;
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::subtransaction::without_waiting;
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

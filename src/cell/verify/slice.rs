@@ -21,10 +21,10 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
 use crate::settings;
 use crate::store::cell::positions::{self, Walked};
 use crate::store::pass_log::Pass;
+use pg::spi::Connection;
 
 /// Rows in a batch, and length of a slice.
 const BATCH: i64 = 1000;

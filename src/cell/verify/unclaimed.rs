@@ -25,11 +25,11 @@ use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::{wait, xact};
 use crate::store::catalog;
 use crate::store::cell::{routes, tracked, writers};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::{wait, xact};
 
 /// Number of rows that one comparison reads.
 const BATCH: i64 = 1000;

@@ -15,12 +15,12 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::reading;
 use crate::error::{self, ClaimsError, VerificationError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
-use crate::pg::xact;
 use crate::store::catalog;
 use crate::store::cell::positions::{self, Walked};
 use crate::store::pass_log::Pass;
+use pg::prelude::*;
+use pg::spi::{self, Connection};
+use pg::xact;
 
 const MAX_BATCH: i32 = 10_000;
 

@@ -5,9 +5,9 @@ use pgrx::PgTrigger;
 
 use super::enqueue;
 use crate::error::{CaptureError, ClaimsError, HoldError, raise};
-use crate::pg::spi::{self, Connection};
-use crate::pg::trigger::RowChange;
 use crate::store::holds::captured_tables;
+use pg::spi::{self, Connection};
+use pg::trigger::RowChange;
 
 /// Records requests for a changed row. AFTER ROW trigger of captured tables, declared in
 /// sql/install/holds/requests.sql. Its arguments are the queue and the entity column.

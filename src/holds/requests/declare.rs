@@ -4,13 +4,13 @@ use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
 
 use crate::error::{CaptureError, ClaimsError};
-use crate::pg::lock::{self, Strength};
-use crate::pg::name::{Name, Relation};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::store::holds::captured_tables::{self, Table};
 use crate::{access, arguments};
+use pg::lock::{self, Strength};
+use pg::name::{Name, Relation};
+use pg::prelude::*;
+use pg::spi::{self, Connection};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -5,13 +5,13 @@ use claims_model::{BadInput, Problem};
 
 use super::hints;
 use crate::error::{ClaimsError, HoldError};
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection, View};
-use crate::pg::xact;
 use crate::store::holds::requests;
 use crate::{access, arguments, settings, tables};
+use pg::clock::Moment;
+use pg::jsonb::Jsonb;
+use pg::prelude::*;
+use pg::spi::{self, Connection, View};
+use pg::xact;
 
 /// The number of requests that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use claims_model::nesting;
 use pgrx::Uuid as PgUuid;
 
-use crate::pg::transaction_end::current_subtransaction;
 use crate::store::holds::requests::InHand;
+use pg::transaction_end::current_subtransaction;
 
 /// The requests of one take.
 struct Hand {

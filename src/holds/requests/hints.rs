@@ -9,9 +9,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
 use crate::store::holds::requests::{self, Cached, Horizon};
+use pg::clock::Moment;
+use pg::spi::Connection;
 
 /// The largest number of queues that a session caches.
 const MAX_QUEUES: usize = 1000;

@@ -13,7 +13,7 @@ mod settle;
 mod take;
 mod unblock;
 
-use crate::pg::transaction_end::Hooks;
+use pg::transaction_end::Hooks;
 
 /// Resets a session's data about requests at the end of the transaction.
 pub const HOOKS: Hooks = Hooks {

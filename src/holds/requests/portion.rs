@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use claims_model::limits::PAGE_BYTES;
 
-use crate::pg::spi::Connection;
 use crate::store::holds::requests::{self, Candidate, Outstanding};
+use pg::spi::Connection;
 
 /// A request to return.
 pub struct Handed {

@@ -7,15 +7,15 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::{enqueue, hands, hints, unblock};
 use crate::error::{ClaimsError, HoldError};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::translate_error;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::store::holds::requests::{self, Holds, InHand};
 use crate::{arguments, settings};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::translate_error;
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -9,14 +9,14 @@ use pgrx::PgSqlErrorCode as Code;
 use super::portion::{self, Handed};
 use super::{hands, hints, unblock};
 use crate::arguments;
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
-use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
-use crate::pg::{advisory, xact};
 use crate::store::holds::requests::{self, Candidate, InHand, Outstanding};
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
+use pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
+use pg::{advisory, xact};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -4,8 +4,8 @@
 //! can be locked FOR UPDATE has no waiting update that is not visible yet. If the row cannot be locked, the create is
 //! marked, and the next takes try again. So backends do not wait for a frontend's transaction.
 
-use crate::pg::spi::Connection;
 use crate::store::holds::requests::{self, Candidate, InHand};
+use pg::spi::Connection;
 
 use super::hints;
 

@@ -9,13 +9,13 @@ use super::grants::{self, Audience, role_called};
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
-use crate::pg::jsonb::{Extent, Jsonb};
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::tables::Tables;
 use crate::tables::rows::cells::Registration;
 use crate::tables::shared::admin;
+use pg::jsonb::{Extent, Jsonb};
+use pg::name::Name;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 /// Maximum size of a cell's attributes.
 const LARGEST_ATTRIBUTES: Extent = Extent { bytes: ATTRIBUTES_BYTES, depth: ATTRIBUTES_DEPTH };

@@ -4,11 +4,11 @@ use claims_model::{BadInput, Problem};
 
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, DistributionError, notice_of_distributing};
-use crate::pg::compatibility;
-use crate::pg::prelude::*;
 use crate::tables;
 use crate::tables::citus::{catalog, distribute as store, extension, feed, layout};
 use crate::tables::shared::admin;
+use pg::compatibility;
+use pg::prelude::*;
 
 /// Maximum number of shards of a table.
 const MAX_SHARDS: i32 = 64_000;

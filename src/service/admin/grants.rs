@@ -4,11 +4,11 @@ use pgrx::pg_sys::Oid;
 
 use crate::admin_action::AdminAction;
 use crate::error::{AdminError, ClaimsError};
-use crate::pg::extension::outside_of_scripts;
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::tables::shared::admin;
+use pg::extension::outside_of_scripts;
+use pg::name::Name;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 /// The kind of a role that gets grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use claims_model::{BadInput, Problem};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::limits::{self, CellLimits};
+use pg::prelude::*;
+use pg::roles;
 
 #[pg_extern(name = "set_cell_limits", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -6,10 +6,10 @@ use claims_model::{BadInput, Problem};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::roles;
 use crate::store::catalog;
 use crate::tables::shared::modes;
+use pg::prelude::*;
+use pg::roles;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

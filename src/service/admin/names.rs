@@ -6,9 +6,9 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
 
 use crate::error::{ClaimsError, NamesError};
-use crate::pg::prelude::*;
 use crate::store::catalog;
 use crate::{arguments, tables};
+use pg::prelude::*;
 
 /// Returns the profile that an argument names.
 pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {

@@ -14,10 +14,6 @@ use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 use super::names;
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, NamesError, TransferError, notice_of_look_alikes};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
-use crate::pg::{wait, xact};
 use crate::service::feed;
 use crate::store::catalog;
 use crate::tables::rows::feed::{Change as FeedChange, ChangeSet};
@@ -27,6 +23,10 @@ use crate::tables::shared::admin::lock_types;
 use crate::tables::shared::{names as statements, transfers};
 use crate::tables::{self, Tables};
 use crate::{arguments, settings};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::spi::Connection;
+use pg::{wait, xact};
 
 /// Interval between checks for unsettled leases.
 const EVERY: Duration = Duration::from_millis(50);

@@ -10,10 +10,6 @@ use super::cells::take_away;
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection};
 use crate::service::{admission, audit, feed};
 use crate::settings::{self, Audit};
 use crate::store::catalog::{self, Catalog};
@@ -22,6 +18,10 @@ use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::skeletons::SkeletonChange;
 use crate::tables::shared::admin;
 use crate::tables::{self, Tables};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

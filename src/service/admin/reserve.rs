@@ -12,12 +12,6 @@ use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Type
 
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::subtransaction;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::names::{Reserved, ReservedBy};
@@ -25,6 +19,12 @@ use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::{names, skeletons};
 use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
 use crate::{arguments, settings};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::roles;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::subtransaction;
 
 /// Maximum number of names in one call.
 const MAX_NAMES: usize = 10_000;

@@ -8,10 +8,10 @@ use super::names;
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::shared::admin;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

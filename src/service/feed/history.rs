@@ -4,13 +4,13 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
 use crate::service::naming;
 use crate::store::catalog;
 use crate::tables::rows::feed::BucketChange;
 use crate::{access, arguments, tables};
+use pg::clock::Moment;
+use pg::name::Name;
+use pg::prelude::*;
 
 /// The status of a claim that has no owner yet.
 const LEASE_CREATING: i16 = 2;

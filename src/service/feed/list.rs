@@ -11,13 +11,13 @@ use claims_model::{BadInput, id};
 
 use super::page::ChangePage;
 use crate::error::ClaimsError;
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::xid8::Xid8;
 use crate::service::read::page_size;
 use crate::store::catalog;
 use crate::tables::Wanted;
 use crate::{arguments, tables};
+use pg::name::Name;
+use pg::prelude::*;
+use pg::xid8::Xid8;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

@@ -8,10 +8,10 @@ use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 
-use crate::pg::name::Name;
-use crate::pg::xid8::Xid8;
 use crate::store::catalog::Catalog;
 use crate::tables::rows::feed::StoredSet;
+use pg::name::Name;
+use pg::xid8::Xid8;
 
 /// Approximate size in bytes of a change without its value.
 const CHANGE_BYTES: usize = 256;

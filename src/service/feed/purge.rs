@@ -5,15 +5,15 @@ use std::convert::Infallible;
 use claims_model::mode::Need;
 
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
 use crate::service::admission;
 use crate::store::catalog;
 use crate::store::pass_log::Pass;
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
 
 /// Number of rows that one statement deletes.
 const PURGE_BATCH: i64 = 1000;

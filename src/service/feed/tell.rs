@@ -7,14 +7,14 @@ use claims_model::{Bucket, Types, id};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
 use crate::settings;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::feed;
 use crate::tables::{self, EndedLease, Tables};
+use pg::clock::Moment;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
 
 /// Returns whether changes are recorded.
 pub fn is_on() -> bool {

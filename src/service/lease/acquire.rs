@@ -12,13 +12,13 @@ use super::conflicts::{self, Probed};
 use super::repeat;
 use super::request::{Begun, ClaimStep, Request};
 use crate::error::ClaimsError;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::translate_error;
-use crate::pg::xact;
 use crate::service::{ATTEMPTS, lock_timeout, waiters};
 use crate::settings;
 use crate::tables::shared::leases;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::translate_error;
+use pg::xact;
 
 /// The result of taking a batch.
 pub enum Acquired<'b> {

@@ -6,12 +6,12 @@ use std::time::Instant;
 use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction, subtransaction_on_demand};
-use crate::pg::xact::Surroundings;
 use crate::service::low_water;
 use crate::tables::{self, CONTENTION_SQLSTATES, KeyExists, Locks, RowsToInsert};
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{Undone, subtransaction, subtransaction_on_demand};
+use pg::xact::Surroundings;
 
 /// The error of an attempt that has to be rolled back.
 pub struct Rejected;

@@ -14,18 +14,18 @@ use super::first::{self, Alternatives, Common, ConflictsOf};
 use super::request::Begun;
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
-use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
-use crate::pg::xid8::Xid8;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::shared::leases;
 use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
+use pg::jsonb::{JsonText, Jsonb};
+use pg::prelude::*;
+use pg::spi::Connection;
+use pg::subtransaction::{Undone, subtransaction};
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xact;
+use pg::xid8::Xid8;
 
 /// An argument with a list of records.
 pub(super) enum Records {

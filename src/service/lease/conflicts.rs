@@ -7,13 +7,13 @@ use claims_model::{Conflict, NOBODY, Reason};
 use super::lookalikes;
 use super::request::{ClaimStep, Conflicts, Request};
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
 use crate::service::waiters;
 use crate::tables::Key;
 use crate::tables::rows::claims::FoundClaim;
 use crate::tables::rows::leases::ExistingLease;
 use crate::tables::shared::leases;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
 
 /// The conflicts of a batch, as seen by one probe of the indexes.
 pub struct Probed<'b> {

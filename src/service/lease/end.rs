@@ -5,15 +5,15 @@ use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::xact::Surroundings;
 use crate::service::{audit, counters, feed, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
 use crate::tables::{self, EndedLease, EndedSkeletons, LeaseInUse, Tables};
+use pg::clock::Moment;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::xact::Surroundings;
 
 /// The leases of a cell to end.
 #[derive(Clone, Copy)]

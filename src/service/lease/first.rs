@@ -17,12 +17,12 @@ use super::payload::payload;
 use super::request::Request;
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
-use crate::pg::xid8::Xid8;
 use crate::store::catalog::Catalog;
 use crate::tables::Tables;
 use crate::tables::rows::leases::NewLease;
+use pg::clock::Moment;
+use pg::spi::Connection;
+use pg::xid8::Xid8;
 
 /// The batches of one call.
 pub struct Alternatives<'b> {

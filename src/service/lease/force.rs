@@ -12,13 +12,6 @@ use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::required;
 use crate::error::{AdminError, ClaimsError, TransferError};
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::subtransaction::translate_error;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::service::{durability, feed};
 use crate::settings;
 use crate::store::catalog;
@@ -26,6 +19,13 @@ use crate::tables::Tables;
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::{leases, transfers};
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::subtransaction::translate_error;
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

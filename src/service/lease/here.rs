@@ -21,13 +21,13 @@ use super::first::{self, Alternatives, Common, ConflictsOf};
 use super::now;
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::translate_error;
 use crate::service::{admission, counters, durability, feed, naming};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::Tables;
 use crate::tables::rows::leases::Ending;
+use pg::spi::Connection;
+use pg::subtransaction::translate_error;
 
 /// Claims and gives up names, or raises an error and leaves nothing behind. The caller has decided that this transaction acts for the cell,
 /// and has the rights of the tables' owner.

@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, subtransaction};
 use crate::tables::shared::leases;
 use crate::tables::{Key, Tables};
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{Undone, subtransaction};
 
 /// Lock timeout if no transaction holds the key, so that the wait is for relation extension.
 const EXTENSION_LOCK_TIMEOUT_MS: i64 = 1000;

@@ -1,10 +1,10 @@
 //! `batch_limit`: how many records a cell may send in one batch.
 
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi;
 use crate::store::catalog::{self, Catalog};
 use crate::{access, arguments, settings};
+use pg::prelude::*;
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

@@ -6,12 +6,12 @@ use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
 use super::request::{Conflicts, Request};
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
 use crate::tables::Key;
 use crate::tables::rows::claims::FoundClaim;
 use crate::tables::rows::skeletons::Bearers;
 use crate::tables::shared::skeletons;
+use pg::clock::Moment;
+use pg::spi::Connection;
 
 /// Returns the conflicts of names whose skeletons are not free.
 pub fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {

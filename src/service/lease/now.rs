@@ -7,16 +7,16 @@ use claims_model::{Batch, Confusables, StoredBatch};
 use uuid::Uuid;
 
 use super::end::wake_waiters;
-use crate::pg::clock::Moment;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::subtransaction_on_demand;
-use crate::pg::xact;
 use crate::service::{admission, audit, counters, feed, waiters};
 use crate::settings;
 use crate::store::catalog::Catalog;
 use crate::tables::rows::leases::Ending;
 use crate::tables::{CONTENTION_SQLSTATES, EndedLease, Tables};
+use pg::clock::Moment;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::subtransaction_on_demand;
+use pg::xact;
 
 /// Changes the claims of a batch. Returns whether it did; otherwise the caller takes the batch step by step, and finds out why. The caller
 /// has locked the profiles, and has admitted the cell.

@@ -3,14 +3,14 @@
 use claims_model::mode::Need;
 
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, View};
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::service::admission;
 use crate::store::catalog;
 use crate::tables::shared::leases;
 use crate::{access, arguments, settings, tables};
+use pg::prelude::*;
+use pg::spi::{self, View};
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 
 /// Number of outcomes that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use claims_model::{BadInput, Batch, Bucket, Claim, Destroy, Problem, Reason, Reference, TypeTable, Types};
 
-use crate::pg::jsonb::Jsonb;
-use crate::pg::jsonb_writer::{Field, MissingValue, TooLarge, Written};
+use pg::jsonb::Jsonb;
+use pg::jsonb_writer::{Field, MissingValue, TooLarge, Written};
 
 /// A destroy that a lease begins without, and the reason.
 pub type SkippedDestroy<'b> = (&'b Destroy<'b>, Reason);

@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::key::{self, KeyState};
 use super::request::Begun;
 use crate::error::ClaimsError;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::xact;
 use crate::tables::Tables;
 use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
 use crate::tables::shared::leases;
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::xact;
 
 /// Answers a begin whose uuid exists: a repeat of the same request gets the same answer, any other request is refused. Returns
 /// `None` if the lease was settled meanwhile.

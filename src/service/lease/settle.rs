@@ -10,18 +10,18 @@ use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
 use crate::error::{ClaimsError, notice_of_fence};
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::subtransaction::translate_error;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xact;
 use crate::service::{admission, audit, counters, durability, feed};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
 use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::subtransaction::translate_error;
+use pg::uuid::from_pg_uuid;
+use pg::xact;
 
 #[pg_extern(schema = "claims")]
 fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {

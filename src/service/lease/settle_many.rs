@@ -10,18 +10,18 @@ use uuid::Uuid;
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::subtransaction::{Parted, Undone, in_one, translate_error};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
 use crate::service::{admission, audit, counters, durability};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::subtransaction::{Parted, Undone, in_one, translate_error};
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xact;
 
 /// Maximum number of leases in one call.
 const MAX_LEASES: usize = 10_000;

@@ -19,16 +19,16 @@ use super::acquire::Acquired;
 use super::conflicts::{self, Probed};
 use super::request::{ClaimStep, Request};
 use crate::error::{AdmissionError, ClaimsError};
-use crate::pg::clock::monotonic;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
-use crate::pg::{snapshot, wait, xact};
 use crate::service::counters::{self, WaitEnd};
 use crate::service::waiters::{self, Waiting};
 use crate::settings;
 use crate::store::catalog::Catalog;
 use crate::tables::Tables;
+use pg::clock::monotonic;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
+use pg::{snapshot, wait, xact};
 
 /// Raises an error unless the cell may use the session's priority.
 pub fn check_priority(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {

@@ -5,19 +5,19 @@ use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::access;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::name::Name;
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::spi::{Connection, View};
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xid8::Xid8;
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::transfers;
 use crate::tables::{self, Tables};
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::name::Name;
+use pg::prelude::*;
+use pg::roles;
+use pg::spi::{Connection, View};
+use pg::uuid::from_pg_uuid;
+use pg::xid8::Xid8;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

@@ -6,18 +6,18 @@ use uuid::Uuid;
 
 use super::page_size;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::xid8::Xid8;
 use crate::service::low_water;
 use crate::store::catalog;
 use crate::tables::rows::leases::ListedLease;
 use crate::tables::shared::leases;
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::prelude::*;
+use pg::spi::Connection;
+use pg::uuid::from_pg_uuid;
+use pg::xid8::Xid8;
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]

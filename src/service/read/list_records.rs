@@ -8,13 +8,13 @@ use claims_model::{BadInput, Problem, Types, id};
 use super::record::{ClaimColumns, claim_columns};
 use super::{MAX_RESULTS, page_size};
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::row_set::{Joined, RowSet};
-use crate::pg::spi::Connection;
 use crate::store::catalog;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::{self, Tables};
 use crate::{access, arguments};
+use pg::prelude::*;
+use pg::row_set::{Joined, RowSet};
+use pg::spi::Connection;
 
 /// A row of the answer: a claim, its cursor, and how the name was written.
 type Listed = Joined<ClaimColumns, (String, Option<String>)>;

@@ -6,11 +6,11 @@ use claims_model::backoff::Backoff;
 
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, View};
-use crate::pg::uuid::from_pg_uuid;
-use crate::pg::{wait, xact};
 use crate::tables::shared::leases;
+use pg::prelude::*;
+use pg::spi::{self, View};
+use pg::uuid::from_pg_uuid;
+use pg::{wait, xact};
 
 /// The pause between two queries, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);

@@ -6,13 +6,13 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::error::ClaimsError;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::prelude::*;
-use crate::pg::row_set::{Joined, RowSet};
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::StoredClaim;
 use crate::{arguments, tables};
+use pg::jsonb::Jsonb;
+use pg::prelude::*;
+use pg::row_set::{Joined, RowSet};
 
 /// Maximum number of buckets in one call.
 const MAX_BUCKETS: usize = 10_000;

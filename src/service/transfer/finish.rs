@@ -7,13 +7,13 @@ use claims_model::transfer::TransferState;
 use super::{deadline, has_passed, perform};
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, TransferError};
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::service::{durability, waiters};
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers;
 use crate::tables::shared::transfers::TransferProgress;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -18,14 +18,14 @@ use uuid::Uuid;
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::{self, required};
 use crate::error::{ClaimsError, TransferError};
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
-use crate::pg::uuid::from_pg_uuid;
 use crate::service::admission;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::{self, Tables};
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
+use pg::uuid::from_pg_uuid;
 
 /// Lock timeout of a step, in milliseconds: for relation extension, and for a row that SKIP LOCKED follows while it is being
 /// changed. It is less than deadlock_timeout.

@@ -9,18 +9,18 @@ use super::{admit, at_once, deadline, has_passed, locked, whole};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError, TransferError};
-use crate::pg::jsonb::Jsonb;
-use crate::pg::prelude::*;
-use crate::pg::roles;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{self, Connection, View};
-use crate::pg::subtransaction::NO_WAIT_LIMIT_MS;
-use crate::pg::uuid::from_pg_uuid;
 use crate::store::catalog;
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers::{NewTransfer, TransferProgress};
 use crate::tables::shared::{leases, transfers};
+use pg::jsonb::Jsonb;
+use pg::prelude::*;
+use pg::roles;
+use pg::settings::LockWaits;
+use pg::spi::{self, Connection, View};
+use pg::subtransaction::NO_WAIT_LIMIT_MS;
+use pg::uuid::from_pg_uuid;
 
 /// The result of a call: claims marked, claims skipped in this pass, and whether all claims are marked.
 type Prepared = (i64, i64, bool);

@@ -5,13 +5,13 @@ use claims_model::transfer::TransferState;
 use super::{perform, whole};
 use crate::admin_action::{AdminAction, Counts};
 use crate::error::{ClaimsError, TransferError};
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::service::{audit, durability, feed};
 use crate::store::catalog;
 use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers;
+use pg::prelude::*;
+use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]

@@ -17,13 +17,13 @@ use claims_model::transfer::Seal;
 use uuid::Uuid;
 
 use crate::error::{ClaimsError, TransferError, notice_of_unfinished_cell};
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
-use crate::pg::{wait, xact};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::Tables;
 use crate::tables::rows::transfers::{OpenWriters, Transfer};
 use crate::tables::shared::{limits, transfers};
+use pg::clock::Moment;
+use pg::spi::Connection;
+use pg::{wait, xact};
 
 /// How long a call waits for transactions of other sessions that have changed claims or modes.
 const WRITERS_TIMEOUT: Duration = Duration::from_millis(500);

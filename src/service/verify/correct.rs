@@ -8,16 +8,16 @@ use pgrx::datum::Interval;
 
 use super::finding::Finding;
 use super::rivals::rivals;
-use crate::pg::clock::Moment;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::{Undone, in_one};
 use crate::service::{audit, feed};
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;
 use crate::tables::rows::verify::Actual;
 use crate::tables::shared::verify;
 use crate::tables::{self, CONTENTION_SQLSTATES, EndedSkeletons, Tables};
+use pg::clock::Moment;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::{Undone, in_one};
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
 /// being extended.

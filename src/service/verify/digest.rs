@@ -8,11 +8,11 @@ use claims_model::digest::{Digest, Entry};
 use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::verify::Part;
 use crate::tables::{self, Tables};
+use pg::prelude::*;
+use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]

@@ -7,9 +7,9 @@ use claims_model::{BadInput, Bucket, NOBODY, Problem, id};
 use super::rivals::rivals;
 use crate::arguments;
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
 use crate::store::catalog;
 use crate::tables;
+use pg::prelude::*;
 
 /// The holder of a name: the reason, the cell, and the source of the claim.
 type Holder = (&'static str, Option<i64>, Option<String>, Option<String>);

@@ -15,11 +15,6 @@ use super::correct;
 use super::finding::Finding;
 use super::rivals::rivals;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::prelude::*;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Connection;
-use crate::pg::subtransaction::subtransaction;
 use crate::service::{admission, audit, durability, feed, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
@@ -27,6 +22,11 @@ use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::verify::Actual;
 use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
 use crate::{access, arguments};
+use pg::clock::Moment;
+use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::spi::Connection;
+use pg::subtransaction::subtransaction;
 
 /// Milliseconds to wait for a lock: long enough for a table that is being extended.
 const LOCK_TIMEOUT_MS: i64 = 5;

@@ -15,10 +15,6 @@ use super::rivals::rivals;
 use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::{ClaimsError, VerificationError};
-use crate::pg::jsonb::{JsonText, Jsonb};
-use crate::pg::prelude::*;
-use crate::pg::spi::Connection;
-use crate::pg::uuid::from_pg_uuid;
 use crate::service::read::status_name;
 use crate::service::{admission, durability, naming};
 use crate::store::catalog::{self, Catalog};
@@ -26,6 +22,10 @@ use crate::tables::rows::verify::{Actual, Part};
 use crate::tables::shared::transfers;
 use crate::tables::{self, Tables};
 use claims_model::limits::MAX_COMPARED;
+use pg::jsonb::{JsonText, Jsonb};
+use pg::prelude::*;
+use pg::spi::Connection;
+use pg::uuid::from_pg_uuid;
 
 /// A row of the answer, in the order of its columns.
 type FindingRow = (&'static str, Option<String>, String, Option<JsonText>, Option<JsonText>, Option<&'static str>);

@@ -7,11 +7,11 @@ use claims_model::verify::Outcome;
 use claims_model::{Bucket, Types};
 use pgrx::datum::Interval;
 
-use crate::pg::spi::Connection;
 use crate::tables::Tables;
 use crate::tables::rows::skeletons::Bearers;
 use crate::tables::rows::verify::Actual;
 use crate::tables::shared::skeletons;
+use pg::spi::Connection;
 
 /// Returns for each of these names the confusable claim or reserved name, and whether it is held by a lease or for good.
 pub fn rivals<'b>(

@@ -7,10 +7,10 @@ use claims_model::{BadInput, Problem};
 
 use crate::arguments::required;
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
 use crate::service::admission;
 use crate::store::catalog;
 use crate::{access, settings, tables};
+use pg::prelude::*;
 
 /// Maximum time for which a slot is held, in seconds.
 const MAX_SECONDS: i32 = 3600;

@@ -9,13 +9,13 @@ use claims_model::origin::{Approval, Declared};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, base_type};
-use crate::pg::cache::{Freshness, RelationCache};
-use crate::pg::owner::restricted_as;
-use crate::pg::prepared::Prepared;
-use crate::pg::settings::with_fixed_text;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::subtransaction::{Caught, Stopped, attempt};
+use pg::cache::{Freshness, RelationCache};
+use pg::owner::restricted_as;
+use pg::prepared::Prepared;
+use pg::settings::with_fixed_text;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::statement;
+use pg::subtransaction::{Caught, Stopped, attempt};
 
 statement! {
     RELATION() = "SELECT to_regclass('claims.claimed_attributes')::oid";

@@ -9,9 +9,9 @@ use claims_model::routes::Place;
 use pgrx::pg_sys::Oid;
 
 use super::{availability, routes};
-use crate::pg::roles;
-use crate::pg::spi::Connection;
 use crate::store::catalog;
+use pg::roles;
+use pg::spi::Connection;
 
 /// The cell for which automatic mode claims names in this database.
 pub struct OwnCell {

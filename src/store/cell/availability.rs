@@ -6,9 +6,9 @@ use claims_model::routes::Routes;
 use pgrx::pg_sys::Oid;
 
 use super::routes;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::jsonb::Jsonb;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns the name and the row type of table $1, and whether role $3 may insert or update its column $2.

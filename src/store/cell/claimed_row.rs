@@ -1,6 +1,6 @@
 //! Rows that need a claim, and the locks with which they are read.
 
-use crate::pg::spi::Row;
+use pg::spi::Row;
 
 /// A row that needs a claim.
 pub struct ClaimedRow {

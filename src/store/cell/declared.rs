@@ -4,8 +4,8 @@ use claims_model::Profile;
 use claims_model::origin::Approval;
 use pgrx::pg_sys::Oid;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns the name and the owner of table $1, and whether its columns can be claimed.

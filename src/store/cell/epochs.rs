@@ -2,10 +2,10 @@
 
 use claims_model::epoch::StoredEpoch;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::table;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::table;
 
 statement! {
     /// Returns the epochs of cell $1: that of service $2 first, then the newest.

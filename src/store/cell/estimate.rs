@@ -1,7 +1,7 @@
 //! Estimates how many rows of a table need a claim.
 
 use super::expected::{Attribute, RowLock};
-use crate::pg::spi::Connection;
+use pg::spi::Connection;
 
 impl Attribute {
     /// Estimates the number of rows that need a claim. The last ANALYZE counted the rows of the table, and the planner knows from its statistics

@@ -5,10 +5,10 @@
 //! cluster's first superuser: PostgreSQL requires a superuser, and pg_upgrade recreates them with their owner.
 
 use crate::error::{CaptureError, ClaimsError, raise};
-use crate::pg::extension::outside_of_scripts;
-use crate::pg::owner::as_superuser;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::extension::outside_of_scripts;
+use pg::owner::as_superuser;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Serializes the transactions that create or drop event triggers, so that none drops one that another needs. The lock lasts

@@ -19,13 +19,13 @@ use super::claimed_row::claimed_row;
 pub use super::claimed_row::{ClaimedRow, RowLock};
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
 use super::search_index::{self, MissingIndex};
-use crate::pg::owner::restricted_as;
-use crate::pg::settings::{under, with_fixed_text};
-use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::statement;
-use crate::pg::subtransaction::{Stopped, attempt};
-use crate::pg::xact;
 use crate::store::catalog;
+use pg::owner::restricted_as;
+use pg::settings::{under, with_fixed_text};
+use pg::spi::{Connection, Row, View};
+use pg::statement::statement;
+use pg::subtransaction::{Stopped, attempt};
+use pg::xact;
 
 /// Whether table `c` has an index on claims.canonical_form() and its owner may use that function.
 macro_rules! has_form_index {

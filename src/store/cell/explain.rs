@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xid8::Xid8;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::uuid::pg_uuid;
+use pg::xid8::Xid8;
 
 statement! {
     /// Reads the traces of lease $1, and the session or the prepared transaction of transaction $2 if that is open. An open

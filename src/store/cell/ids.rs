@@ -6,12 +6,12 @@
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 
-use crate::pg::lock::{self, Strength};
-use crate::pg::owner::{as_role, as_superuser};
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::subtransaction::subtransaction;
+use pg::lock::{self, Strength};
+use pg::owner::{as_role, as_superuser};
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::subtransaction::subtransaction;
 
 statement! {
     /// Returns relation $1, which need not be a sequence.
@@ -203,7 +203,7 @@ pub fn lock(connection: &Connection, sequence: Oid) -> Option<IdSequence> {
     connection.run(&LOCK, View::LatestToWrite, [sequence.into()]).first(|row| of_row(&row))
 }
 
-fn of_row(row: &crate::pg::spi::Row) -> IdSequence {
+fn of_row(row: &pg::spi::Row) -> IdSequence {
     IdSequence {
         oid: row.must(1),
         id_space: row.must(2),

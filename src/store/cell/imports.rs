@@ -1,7 +1,7 @@
 //! Statements on imports: their positions, the rows to try again, and the names that could not be claimed.
 
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns the process of another session that is importing source type $2 of cell $1, at whatever service.

@@ -13,8 +13,8 @@ use claims_model::source_range::{Section, SourceRange};
 use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
-use crate::pg::spi::Value;
-use crate::pg::uuid::pg_uuid;
+use pg::spi::Value;
+use pg::uuid::pg_uuid;
 
 /// The type of column `$attribute` (a row of pg_attribute) beneath all its domains.
 macro_rules! base_type {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Adds counts. With $8, adds them to rows that no other transaction has locked, and inserts the others.

@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuids;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::uuid::pg_uuids;
 
 statement! {
     /// Replaces the orphans of cell $1 at service $4 by $2; the service does not know the leases in $3. Skips rows that another pass is

@@ -5,9 +5,9 @@ use claims_model::source_range::SourceRange;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
 
 statement! {
     OPEN(INT8OID, TEXTOID, BOOLOID) =

@@ -1,7 +1,7 @@
 //! Statements on the positions at which verifications stopped because of max_runtime.
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     POSITION(INT8OID, TEXTOID, TEXTOID) =

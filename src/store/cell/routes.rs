@@ -6,9 +6,9 @@ use std::rc::Rc;
 use claims_model::routes::{Place, Routes};
 use pgrx::pg_sys::Oid;
 
-use crate::pg::cache::{self, Freshness};
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::cache::{self, Freshness};
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     RELATIONS() = "SELECT to_regclass('claims.automatic_service')::oid, to_regclass('claims.automatic_types')::oid";

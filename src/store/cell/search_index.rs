@@ -4,8 +4,8 @@ use claims_model::Profile;
 use pgrx::pg_sys::Oid;
 
 use super::keys::base_type;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// For column $2 (quoted) of table $1 and profile $3: returns the table, the column, the statement that creates the index,

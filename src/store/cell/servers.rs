@@ -2,8 +2,8 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Reads the foreign-data wrapper and the owner of server $1, whether the current user may use it, and whether it was named as a

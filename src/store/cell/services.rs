@@ -1,9 +1,9 @@
 //! Statements on the foreign servers that were named as services.
 
 use super::event_triggers;
-use crate::pg::foreign;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::foreign;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     ADD(TEXTOID, TEXTOID, TEXTOID) =

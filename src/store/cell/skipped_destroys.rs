@@ -3,8 +3,8 @@
 
 use claims_model::outgoing::SkippedDestroys;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Advances sequence $1 by $2.

@@ -5,15 +5,15 @@ use uuid::Uuid;
 
 use crate::direct;
 use crate::direct::layouts::TRACKED_LEASES;
-use crate::pg::clock::Moment;
-use crate::pg::direct::Table;
-use crate::pg::index::{self, KeyPart, KeyValue};
-use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::{shared_statement, statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-use crate::pg::xact;
-use crate::pg::xid8::Xid8;
+use pg::clock::Moment;
+use pg::direct::Table;
+use pg::index::{self, KeyPart, KeyValue};
+use pg::jsonb::Jsonb;
+use pg::spi::{Connection, View};
+use pg::statement::{shared_statement, statement};
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::xact;
+use pg::xid8::Xid8;
 
 /// The condition for tracked leases of a service. Those of a server that was renamed or dropped, and those without one, can be of any.
 macro_rules! at_service {

@@ -8,11 +8,11 @@ use pgrx::pg_sys::Oid;
 
 use super::{event_triggers, services};
 use crate::error::CaptureError;
-use crate::pg::lock::{self, Strength};
-use crate::pg::owner::{as_superuser, restricted_as};
-use crate::pg::settings::with_search_path;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::lock::{self, Strength};
+use pg::owner::{as_superuser, restricted_as};
+use pg::settings::with_search_path;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns table $1 and its partitions, as far as they can have triggers, $1 first: whether each has triggers named $2 and $3, and

@@ -1,8 +1,8 @@
 //! Finds tables that the current command has made, and that an event trigger refuses.
 
-use crate::pg::settings::with_search_path;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::settings::with_search_path;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns a table that the current command has created, or with $1 altered, and the claimed table from which it inherits. Partitions

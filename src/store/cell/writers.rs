@@ -2,8 +2,8 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns the transactions of others, prepared ones too, that hold a lock with which rows of tables $1 are written, in them or their partitions.

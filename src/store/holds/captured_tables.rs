@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::cache::{Freshness, RelationCache};
-use crate::pg::jsonb::Jsonb;
-use crate::pg::owner::restricted_as;
-use crate::pg::prepared::Prepared;
-use crate::pg::settings::with_fixed_text;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::trigger::RowVersion;
+use pg::cache::{Freshness, RelationCache};
+use pg::jsonb::Jsonb;
+use pg::owner::restricted_as;
+use pg::prepared::Prepared;
+use pg::settings::with_fixed_text;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::trigger::RowVersion;
 
 statement! {
     /// Reads the owner and the name of table $1, and whether its changes can become requests.

@@ -10,10 +10,10 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::statement;
-use crate::pg::xact;
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, View};
+use pg::statement::statement;
+use pg::xact;
 
 statement! {
     /// Inserts keys. Existing keys are excluded before the INSERT, which would wait for a transaction that is changing

@@ -9,9 +9,6 @@ use super::door::Citus;
 use super::extension;
 use super::transfers::held;
 use crate::error::{ClaimsError, or_raise};
-use crate::pg::roles;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
 use crate::tables::door::{AuditTables, RoleTables};
 use crate::tables::rows::audit::AuditRow;
 use crate::tables::rows::cells::Registration;
@@ -19,6 +16,9 @@ use crate::tables::rows::feed::Change;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::admin::granted;
 use crate::tables::shared::audit;
+use pg::roles;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     /// Returns the roles of readers, workers and monitors, each recognized by the view or table that only its kind may read.

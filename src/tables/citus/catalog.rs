@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::catalog::{self, FourBytes};
+use pg::catalog::{self, FourBytes};
 
 /// The catalog with one row for each table that Citus manages.
 const TABLES: &CStr = c"pg_dist_partition";

@@ -7,13 +7,13 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::transfer_locations;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{shard_statement, shared_statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::rows::buckets::{displayed_values, values_by_type};
 use crate::tables::rows::claims::{ACTIVE, FoundClaim, HeldFor, TRANSFERRING};
 use crate::tables::rows::leases::NewLease;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value, View};
+use pg::statement::{shard_statement, shared_statement};
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 shared_statement! {
     STANDING(INT4OID, TEXTARRAYOID) =

@@ -2,9 +2,9 @@
 
 use super::layout::{DISTRIBUTED_BY, EVERYWHERE, ON_ONE_NODE};
 use crate::error::{ClaimsError, DistributionError};
-use crate::pg::settings::{self, restoring, under};
-use crate::pg::spi::Connection;
-use crate::pg::xact;
+use pg::settings::{self, restoring, under};
+use pg::spi::Connection;
+use pg::xact;
 
 /// Returns the owner of the extension if that role may not log in.
 pub fn owner_without_login(connection: &Connection) -> Option<String> {

@@ -6,11 +6,11 @@ use claims_model::rate;
 use super::distribute::{bound_waits, free_waits};
 use super::layout;
 use crate::error::DistributionError;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::xact::{self, Surroundings};
 use crate::tables::door::Tables;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value, View};
+use pg::statement::shared_statement;
+use pg::xact::{self, Surroundings};
 
 shared_statement! {
     /// Asks the node of the change feed, which limits the rates for all nodes if the tables are distributed.

@@ -1,9 +1,9 @@
 //! The epochs of cells, in a reference table.
 
 use super::door::Citus;
-use crate::pg::spi;
 use crate::tables::door::{ActingPlace, EpochTables};
 use crate::tables::shared::epochs;
+use pg::spi;
 
 impl EpochTables for Citus {
     fn acting(&self, cell_id: i64) -> Option<ActingPlace> {

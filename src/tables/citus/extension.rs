@@ -3,9 +3,9 @@
 
 use super::distribute::{here_only, on_other_nodes};
 use crate::error::{ClaimsError, DistributionError};
-use crate::pg::owner::as_role;
-use crate::pg::roles;
-use crate::pg::spi::Connection;
+use pg::owner::as_role;
+use pg::roles;
+use pg::spi::Connection;
 
 /// A node on which the extension has another owner than on this one.
 struct ForeignNode {

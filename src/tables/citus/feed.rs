@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::door::Citus;
 use super::two_phase;
 use crate::error::{ClaimsError, FeedError, or_raise};
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xid8::Xid8;
 use crate::tables::door::FeedTables;
 use crate::tables::rows::feed::{BucketChange, ChangeSet, StoredSet, actor, bucket_change, stored_set};
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xid8::Xid8;
 
 macro_rules! decided {
     () => {

@@ -11,10 +11,10 @@ use super::door::Citus;
 use super::feed as store;
 use super::two_phase::{self, Prepared};
 use crate::error::{ClaimsError, FeedError};
-use crate::pg::spi::Connection;
-use crate::pg::wait;
 use crate::tables::door::{FeedPages, Wanted};
 use crate::tables::rows::feed::{self as rows, BEGINNING, StoredSet};
+use pg::spi::Connection;
+use pg::wait;
 
 /// Maximum number of changes that one statement reads, apart from the rest of its last row.
 const PORTION: usize = 1000;

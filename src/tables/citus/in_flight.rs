@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::{by_shard, shard_of_lease, shard_of_skeleton};
-use crate::pg::spi::{Connection, Value};
-use crate::pg::uuid::pg_uuid;
 use crate::tables::door::{EndedLease, Key, KeyTables};
+use pg::spi::{Connection, Value};
+use pg::uuid::pg_uuid;
 
 /// Returns those of the buckets of one shard that another open transaction has written or locked.
 fn buckets_in_flight<'b>(connection: &Connection, shard: i64, buckets: &[&'b Bucket<'b>]) -> Vec<&'b Bucket<'b>> {

@@ -7,9 +7,9 @@ use claims_model::lookalike::Skeleton;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shard_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::spi::{Connection, Value, View};
+use pg::statement::shard_statement;
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 shard_statement! {
     /// Returns the first of the lease uuids $2 whose shard is on the node of bucket value $1.

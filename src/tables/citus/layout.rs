@@ -11,8 +11,8 @@ use std::ffi::CStr;
 
 use super::catalog;
 use crate::error::{DistributionError, raise};
-use crate::pg::statement::{self, Planning, Reach};
-use crate::pg::{compatibility, extension, xact};
+use pg::statement::{self, Planning, Reach};
+use pg::{compatibility, extension, xact};
 
 /// Distributed tables, each with its distribution column and the table that it is colocated with: rows of equal values are on one
 /// node.

@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::{beside, grouped, shards_of_outcomes};
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::{shard_statement, shared_statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::bounded::bounded;
 use crate::tables::door::{LeaseInUse, LeaseTables};
 use crate::tables::rows::leases::{EndedRow, LeaseEnding, NewLease};
 use crate::tables::shared::leases::{existing, pass_key};
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::{shard_statement, shared_statement};
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 /// Returns the claims of deleted leases, and inserts outcome $4 at $5 into shard $3.
 macro_rules! ended {

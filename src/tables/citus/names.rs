@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::transfer_locations;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::tables::door::NameTables;
 use crate::tables::rows::claims::HeldFor;
 use crate::tables::rows::names::{PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
 
 shared_statement! {
     /// Changes nothing. A trigger on each node locks out transactions that write names whose profile can change, and waits for

@@ -17,16 +17,16 @@ use uuid::Uuid;
 use super::claims::{self as distributed, Origin};
 use super::door::Citus;
 use super::leases;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{Statement, shard_statement, shared_statement};
-use crate::pg::uuid::{pg_uuid, pg_uuids};
-use crate::pg::xact::Surroundings;
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
 use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
 use crate::tables::shared::claims as shared;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value, View};
+use pg::statement::{Statement, shard_statement, shared_statement};
+use pg::uuid::{pg_uuid, pg_uuids};
+use pg::xact::Surroundings;
 
 shard_statement! {
     /// Returns the shards of a lease (unless $1 is NULL) and of buckets, in their order, and locks them against being moved.

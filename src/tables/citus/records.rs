@@ -7,14 +7,14 @@ use pgrx::Uuid as PgUuid;
 
 use super::door::Citus;
 use super::transfer_locations::{self, TransferLocation};
-use crate::pg::spi::{self, Connection, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
 use crate::tables::door::RecordTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::claims::{
     ClaimPart, PageEnd, StoredClaim, TRANSFERRING, claim, claim_page, columns, read_page,
 };
+use pg::spi::{self, Connection, View};
+use pg::statement::shared_statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
 
 /// The columns of claims, with the cell under which they are stored.
 macro_rules! distributed_columns {

@@ -6,10 +6,10 @@ use claims_model::Bucket;
 
 use super::door::Citus;
 use super::keys::by_shard;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
 use crate::tables::door::ReleaseTables;
 use crate::tables::rows::buckets::values_by_type;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     FREE(INT8OID, INT8OID) =

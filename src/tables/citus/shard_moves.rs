@@ -13,8 +13,8 @@ use std::cell::Cell;
 
 use super::{layout, shards};
 use crate::error::{DistributionError, raise};
-use crate::pg::transaction_end::Hooks;
-use crate::pg::{compatibility, spi, xact};
+use pg::transaction_end::Hooks;
+use pg::{compatibility, spi, xact};
 
 /// The state before the first statement of a transaction.
 #[derive(Debug, Clone, Copy)]

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value};
-use crate::pg::statement::{Statement, shard_statement};
-use crate::pg::xact;
 use crate::tables::rows::buckets::DISPLAYED_ARRAYS;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value};
+use pg::statement::{Statement, shard_statement};
+use pg::xact;
 
 shard_statement! {
     /// Returns whether one of the $2 transactions from $1 on (without its epoch) has told Citus of a new placement of one of the

@@ -5,11 +5,11 @@ use claims_model::lookalike::{NewSkeleton, Skeleton};
 
 use super::door::Citus;
 use super::in_flight::is_skeleton_reserved;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shard_statement;
-use crate::pg::uuid::pg_uuid;
 use crate::tables::door::SkeletonTables;
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
+use pg::spi::{Connection, Value, View};
+use pg::statement::shard_statement;
+use pg::uuid::pg_uuid;
 
 shard_statement! {
     TAKE(UUIDOID, INT4OID, TEXTOID) =

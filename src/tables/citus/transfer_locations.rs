@@ -13,13 +13,13 @@ use uuid::Uuid;
 use super::layout;
 use super::transfers::shard;
 use crate::error::{DistributionError, or_raise};
-use crate::pg::clock::Moment;
-use crate::pg::index::{KeyPart, KeyValue};
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-use crate::pg::{in_flight, table};
 use crate::tables::rows::known_or_raised;
+use pg::clock::Moment;
+use pg::index::{KeyPart, KeyValue};
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::{in_flight, table};
 
 macro_rules! locations {
     () => {

@@ -10,11 +10,6 @@ use uuid::Uuid;
 use super::door::Citus;
 use super::keys::by_shard;
 use crate::error::{ClaimsError, DistributionError};
-use crate::pg::clock::Moment;
-use crate::pg::settings::{LockWaits, under};
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::pg_uuid;
 use crate::tables::bounded::bounded;
 use crate::tables::door::{FeedTables, TransferTables};
 use crate::tables::rows::buckets::values_by_type;
@@ -24,6 +19,11 @@ use crate::tables::rows::transfers::{
 };
 use crate::tables::shared::modes::EVERYBODY;
 use crate::tables::shared::transfers;
+use pg::clock::Moment;
+use pg::settings::{LockWaits, under};
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::pg_uuid;
 
 /// A page of claims stored under cell $2, after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source.
 macro_rules! page {

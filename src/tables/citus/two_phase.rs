@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crate::pg::settings::under;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
+use pg::settings::under;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     /// Returns the node that has begun this transaction, and its number there.

@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::transfer_locations::{self, TransferLocation};
-use crate::pg::settings::planning_by_index;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuids};
 use crate::tables::door::VerificationTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::verify::{Actual, DigestRow, Part, actual, digest_row};
+use pg::settings::planning_by_index;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::{from_pg_uuid, pg_uuids};
 
 /// A section of a range of the claims stored under cell $1 that fulfil `$whose`.
 macro_rules! distributed_section {

@@ -6,11 +6,11 @@ use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
-use crate::pg::spi::Connection;
 use crate::tables::rows::audit::AuditRow;
 use crate::tables::rows::cells::Registration;
 use crate::tables::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
 use crate::tables::rows::transfers::{OpenWriters, Transfer, TransferStep};
+use pg::spi::Connection;
 
 /// Names that a new profile changes, and reserved names.
 pub trait NameTables {

@@ -12,9 +12,9 @@ pub use writes::{
 };
 
 use crate::error::DistributionError;
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
-use crate::pg::xact::Surroundings;
+use pg::clock::Moment;
+use pg::spi::Connection;
+use pg::xact::Surroundings;
 
 /// The tables of the service. No operation decides anything: each returns what it has found or done. Lock waits are limited by
 /// the lock timeout that the caller has set.

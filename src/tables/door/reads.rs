@@ -9,11 +9,11 @@ use claims_model::feed::ChangeCursor;
 use pgrx::datum::Interval;
 
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
 use crate::tables::rows::feed::StoredSet;
 use crate::tables::rows::verify::{Actual, DigestRow, Part};
+use pg::clock::Moment;
+use pg::spi::Connection;
 
 /// Claims as callers read them.
 pub trait RecordTables {

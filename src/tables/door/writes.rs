@@ -7,13 +7,13 @@ use claims_model::{Bucket, Claim, Destroy, StoredBatch};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
-use crate::pg::xact::Surroundings;
 use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::feed::{BucketChange, ChangeSet};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding, NewLease};
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
+use pg::clock::Moment;
+use pg::spi::Connection;
+use pg::xact::Surroundings;
 
 /// Errors by which a conflict with another transaction shows. An operation raises them, so its caller must use a subtransaction.
 pub const CONTENTION_SQLSTATES: [Code; 3] =

@@ -3,11 +3,11 @@
 use pgrx::pg_sys::Oid;
 
 use super::door::Local;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
 use crate::tables::door::RoleTables;
 use crate::tables::rows::cells::Registration;
 use crate::tables::shared::admin::granted;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     ROLE_OF_CELL(INT8OID) = "SELECT c.role::oid FROM claims.cells c WHERE c.cell_id = $1";

@@ -3,15 +3,15 @@
 use super::door::Local;
 use crate::direct;
 use crate::direct::layouts::AUDIT_LOG;
-use crate::pg::direct::Table;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuid;
 use crate::tables::door::AuditTables;
 use crate::tables::rows::audit::{AuditRow, next_id};
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::audit;
 use claims_model::Types;
+use pg::direct::Table;
+use pg::spi::{Connection, Value, View};
+use pg::statement::statement;
+use pg::uuid::pg_uuid;
 
 statement! {
     /// Records that transfer $1 has moved the claims of cell $2 that it holds. $3 and $4 are the types and their names, the others the

@@ -4,12 +4,12 @@ use claims_model::{Bucket, Claim, Destroy, Reference};
 use pgrx::Uuid as PgUuid;
 
 use crate::direct::layouts::claim;
-use crate::pg::clock::Moment;
-use crate::pg::direct::Row as StoredRow;
-use crate::pg::index::KeyValue;
-use crate::pg::spi::Value;
 use crate::tables::rows::buckets::claim_values;
 use crate::tables::rows::claims::ACTIVE;
+use pg::clock::Moment;
+use pg::direct::Row as StoredRow;
+use pg::index::KeyValue;
+use pg::spi::Value;
 
 /// Lock timeout in milliseconds while rows are written that are new or locked already: the wait is for relation extension.
 pub const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;

@@ -12,18 +12,18 @@ use super::now;
 use super::positions::{self, Key};
 use crate::direct;
 use crate::direct::layouts::{CLAIMS, LEASES, claim};
-use crate::pg::clock::Moment;
-use crate::pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact::Surroundings;
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use crate::tables::rows::buckets::{claim_arrays, displayed_values, displays, values_by_type};
 use crate::tables::rows::claims::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
 use crate::tables::shared::claims as shared;
+use pg::clock::Moment;
+use pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
+use pg::settings::LockWaits;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xact::Surroundings;
 
 // Where a table is as the extension has created it, claims are written without statements. These insert and replace rows in all other cases.
 statement! {

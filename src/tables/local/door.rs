@@ -1,9 +1,9 @@
 //! The implementation of [`Tables`] for tables in this database.
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::Connection;
 use crate::tables::door::{Key, KeyTables, Tables};
 use crate::tables::shared::{claims, leases, pace, skeletons, verification_slots};
+use pg::clock::Moment;
+use pg::spi::Connection;
 
 /// The tables in this database.
 pub struct Local;

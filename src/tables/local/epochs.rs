@@ -2,11 +2,11 @@
 
 use super::door::Local;
 use crate::direct::layouts::{EPOCHS, epoch};
-use crate::pg::direct::{self, Reading};
-use crate::pg::index::KeyValue;
-use crate::pg::{spi, xact};
 use crate::tables::door::{ActingPlace, EpochTables};
 use crate::tables::shared::epochs;
+use pg::direct::{self, Reading};
+use pg::index::KeyValue;
+use pg::{spi, xact};
 
 impl EpochTables for Local {
     fn acting(&self, cell_id: i64) -> Option<ActingPlace> {

@@ -14,18 +14,18 @@ use super::door::Local;
 use crate::direct;
 use crate::direct::layouts::CHANGE_SETS;
 use crate::error::{ClaimsError, FeedError};
-use crate::pg::clock::Moment;
-use crate::pg::direct::Table;
-use crate::pg::name::Name;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid};
-use crate::pg::xact;
-use crate::pg::xid8::Xid8;
 use crate::tables::door::{FeedPages, FeedTables, Wanted};
 use crate::tables::rows::feed::{
     BEGINNING, BucketChange, ChangeSet, StoredSet, actor, bucket_change, start, stored_set,
 };
+use pg::clock::Moment;
+use pg::direct::Table;
+use pg::name::Name;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::statement;
+use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::xact;
+use pg::xid8::Xid8;
 
 /// An INSERT of the changes that the CTE `$from` returns in columns bucket_type and bucket_value, for statements that change
 /// claims in bulk and do not return them to Rust. The other arguments are expressions: op, old and new cell, lease or transfer,

@@ -6,15 +6,15 @@ use super::door::Local;
 use super::positions::{self, Key};
 use crate::direct;
 use crate::direct::layouts::{LEASES, OUTCOMES, lease};
-use crate::pg::direct::{Changed, Reading, Row, RowLock};
-use crate::pg::index::KeyValue;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::door::{LeaseInUse, LeaseTables};
 use crate::tables::rows::leases::{EndedRow, LeaseEnding};
 use crate::tables::shared::leases::{existing, is_in_flight_in, pass_key};
+use pg::direct::{Changed, Reading, Row, RowLock};
+use pg::index::KeyValue;
+use pg::jsonb::Jsonb;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 statement! {
     /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns their claims. IS NOT DISTINCT FROM, here

@@ -3,13 +3,13 @@
 use uuid::Uuid;
 
 use super::door::Local;
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuids;
 use crate::tables::door::NameTables;
 use crate::tables::rows::feed::actor;
 use crate::tables::rows::names::{PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, Value, View};
+use pg::statement::statement;
+use pg::uuid::pg_uuids;
 
 statement! {
     /// Locks out transactions that write names whose profile can change, and waits for them.

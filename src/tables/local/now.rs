@@ -6,13 +6,13 @@ use pgrx::Uuid as PgUuid;
 use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
 use crate::direct;
 use crate::direct::layouts::CLAIMS;
-use crate::pg::clock::Moment;
-use crate::pg::direct::{Changed, Conflict, Reading, RowLock, Table};
-use crate::pg::lock;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::Value;
 use crate::tables::door::KeyExists;
 use crate::tables::rows::claims::ACTIVE;
+use pg::clock::Moment;
+use pg::direct::{Changed, Conflict, Reading, RowLock, Table};
+use pg::lock;
+use pg::settings::LockWaits;
+use pg::spi::Value;
 
 /// Does [`ClaimTables::create_now`](crate::tables::door::ClaimTables::create_now). While it waits for the table to be extended, the caller's own
 /// `lock_timeout` applies, as to the application's row.

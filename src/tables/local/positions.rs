@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use claims_model::Bucket;
 use uuid::Uuid;
 
-use crate::pg::direct::Position;
+use pg::direct::Position;
 
 /// The number of positions that a session remembers. Rows that nobody settles here are forgotten with all others when there are more.
 const MOST: usize = 10_000;

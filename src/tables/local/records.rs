@@ -8,16 +8,16 @@ use pgrx::Uuid as PgUuid;
 use super::door::Local;
 use super::transfers;
 use crate::direct::layouts::{CLAIMS, claim};
-use crate::pg::direct::{self, Reading, Row as StoredRow};
-use crate::pg::index::{self, KeyValue, Unusable};
-use crate::pg::spi::{self, Connection, View};
-use crate::pg::statement::statement;
 use crate::tables::door::RecordTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::claims::{
     self as claim_rows, BUCKET_INDEX, ClaimPart, PageEnd, StoredClaim, bucket_key_parts, claim_page, columns, read_page,
 };
 use crate::tables::rows::known_or_raised;
+use pg::direct::{self, Reading, Row as StoredRow};
+use pg::index::{self, KeyValue, Unusable};
+use pg::spi::{self, Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns claims of one bucket type by their values, with the cells under which they are stored.

@@ -4,10 +4,10 @@ use claims_model::Bucket;
 
 use super::door::Local;
 use super::feed::tell_all;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
 use crate::tables::door::ReleaseTables;
 use crate::tables::rows::feed::actor;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 /// Deletes up to $2 claims of cell $1 that no lease holds. Skips those that another session has locked.
 macro_rules! release {

@@ -6,12 +6,12 @@ use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 
 use super::door::Local;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{Statement, statement};
-use crate::pg::uuid::{pg_uuid, pg_uuids};
 use crate::tables::door::SkeletonTables;
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::skeletons::is_reserved_in;
+use pg::spi::{Connection, Value, View};
+use pg::statement::{Statement, statement};
+use pg::uuid::{pg_uuid, pg_uuids};
 
 macro_rules! listed {
     ($columns:literal, $arrays:literal) => {

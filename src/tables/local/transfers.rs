@@ -7,16 +7,16 @@ use uuid::Uuid;
 use super::door::Local;
 use super::feed::tell_all;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::index::{self, KeyPart, KeyValue, Unusable};
-use crate::pg::spi::{self, Connection, Row, Value, View};
-use crate::pg::statement::statement;
-use crate::pg::uuid::pg_uuid;
 use crate::tables::door::TransferTables;
 use crate::tables::rows::feed::actor;
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::transfers::{OpenWriters, STEP, Transfer, TransferStep, locked, locked_columns, step_values};
 use crate::tables::shared::transfers;
+use pg::clock::Moment;
+use pg::index::{self, KeyPart, KeyValue, Unusable};
+use pg::spi::{self, Connection, Row, Value, View};
+use pg::statement::statement;
+use pg::uuid::pg_uuid;
 
 /// The next claims of cell $2 after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source. `is_held` tells
 /// whether transfer $1 holds one. It reads whole sources and then sorts them completely, so whatever the statistics say, no more

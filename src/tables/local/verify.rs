@@ -7,12 +7,12 @@ use claims_model::source_range::Section;
 use pgrx::datum::Interval;
 
 use super::door::Local;
-use crate::pg::settings::planning_by_index;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
 use crate::tables::door::VerificationTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::verify::{Actual, DigestRow, Part, actual, digest_row};
+use pg::settings::planning_by_index;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 macro_rules! columns {
     ($recent:literal) => {

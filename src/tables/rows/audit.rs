@@ -4,12 +4,12 @@ use std::cell::Cell;
 
 use uuid::Uuid;
 
-use crate::pg::background;
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::JsonText;
-use crate::pg::session::ClientAddress;
-use crate::pg::spi::Value;
-use crate::pg::uuid::pg_uuid;
+use pg::background;
+use pg::clock::Moment;
+use pg::jsonb::JsonText;
+use pg::session::ClientAddress;
+use pg::spi::Value;
+use pg::uuid::pg_uuid;
 
 /// The session in which an event happened.
 pub struct Actor {

@@ -6,8 +6,8 @@ use claims_model::{Bucket, Claim};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use crate::pg::spi::Value;
-use crate::pg::uuid::pg_uuid;
+use pg::spi::Value;
+use pg::uuid::pg_uuid;
 
 /// Groups the values of buckets by type, in the order of the types. The values of a type keep their order.
 pub fn values_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> BTreeMap<i32, Vec<&'b str>> {

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::pg::jsonb::Jsonb;
+use pg::jsonb::Jsonb;
 
 /// The new values of a cell. A `None` leaves the column unchanged.
 pub struct Registration {

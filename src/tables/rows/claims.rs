@@ -5,10 +5,10 @@ use claims_model::{Bucket, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::index::{KeyPart, KeyValue};
-use crate::pg::spi::{Row, Value};
-use crate::pg::xact::Surroundings;
+use pg::clock::Moment;
+use pg::index::{KeyPart, KeyValue};
+use pg::spi::{Row, Value};
+use pg::xact::Surroundings;
 
 /// The status of a claim that no lease and no transfer holds.
 pub const ACTIVE: i16 = 1;

@@ -6,10 +6,10 @@ use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use crate::error::FeedError;
-use crate::pg::clock::Moment;
-use crate::pg::roles;
-use crate::pg::spi::Row;
-use crate::pg::xid8::Xid8;
+use pg::clock::Moment;
+use pg::roles;
+use pg::spi::Row;
+use pg::xid8::Xid8;
 
 /// A change of a claim's owner. (In one database, one statement records all changes of a transfer.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::Value;
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xid8::Xid8;
+use pg::clock::Moment;
+use pg::jsonb::Jsonb;
+use pg::spi::Value;
+use pg::uuid::pg_uuid;
+use pg::xid8::Xid8;
 
 /// A lease to begin.
 pub struct NewLease {

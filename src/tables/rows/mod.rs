@@ -12,7 +12,7 @@ pub mod transfers;
 pub mod verify;
 
 use crate::error::{ClaimsError, or_raise};
-use crate::pg::index::Unusable;
+use pg::index::Unusable;
 
 /// Returns the answer of an index probe. Without a usable index there is no answer: that is an error.
 pub fn known_or_raised<T>(answer: Result<T, Unusable>, index: &'static str) -> T {

@@ -6,9 +6,9 @@ use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Seal, TransferState};
 use uuid::Uuid;
 
-use crate::pg::spi::{Row, Value};
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xact;
+use pg::spi::{Row, Value};
+use pg::uuid::pg_uuid;
+use pg::xact;
 
 /// The columns of a transfer whose row is locked.
 macro_rules! locked_columns {

@@ -5,8 +5,8 @@ use claims_model::verify::ClaimState;
 use claims_model::{Bucket, Claim, NOBODY, Reference};
 use uuid::Uuid;
 
-use crate::pg::spi::{Row, Value};
-use crate::pg::uuid::from_pg_uuid;
+use pg::spi::{Row, Value};
+use pg::uuid::from_pg_uuid;
 
 /// An existing claim.
 #[derive(Clone)]

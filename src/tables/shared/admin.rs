@@ -4,10 +4,10 @@ use claims_model::{Kind, Naming};
 use pgrx::pg_sys::Oid;
 
 use crate::error::ClaimsError;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
 use crate::tables::door::Tables;
 use crate::tables::rows::cells::Leftovers;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 /// Returns the roles that were granted SELECT on the relation of their kind, with the audiences of that kind.
 macro_rules! granted {

@@ -1,9 +1,9 @@
 //! Statements on the audit log.
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
 use crate::tables::rows::audit::AuditRow;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     RECORD(TIMESTAMPTZOID, INT8OID, INT8OID, TEXTOID, UUIDOID, TEXTOID, INETOID, TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TEXTARRAYOID, JSONBOID) =

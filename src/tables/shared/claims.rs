@@ -4,14 +4,14 @@ use std::ffi::CStr;
 
 use claims_model::{Bucket, Destroy, Reference};
 
-use crate::pg::in_flight;
-use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::pg_uuids;
 use crate::tables::rows::buckets::types_and_values;
 use crate::tables::rows::claims::{BUCKET_INDEX, EndedLeases, HeldFor, bucket_key_parts};
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::leases::NewLease;
+use pg::in_flight;
+use pg::spi::{Connection, Row, View};
+use pg::statement::shared_statement;
+use pg::uuid::pg_uuids;
 
 shared_statement! {
     /// Marks claims of type $4 for destruction under the lease $1 of cell $2 at time $3, and returns them. It has no join: one relation and

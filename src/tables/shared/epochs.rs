@@ -3,9 +3,9 @@
 use claims_model::epoch::{Acting, Epoch};
 use claims_model::place::Place;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::shared_statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     /// Makes the row of a cell that has none, for an epoch that is stored afterwards.

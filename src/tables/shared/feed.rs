@@ -1,7 +1,7 @@
 //! Statements on the change feed that work for local and distributed tables.
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     /// Notifies the listeners on this node.

@@ -2,10 +2,10 @@
 
 use claims_model::ids::Space;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Row, View};
-use crate::pg::statement::{shared_statement, statement};
-use crate::pg::xact;
+use pg::clock::Moment;
+use pg::spi::{Connection, Row, View};
+use pg::statement::{shared_statement, statement};
+use pg::xact;
 
 macro_rules! space {
     ($($condition:literal),+) => {

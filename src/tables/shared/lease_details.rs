@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::pg_uuid;
-use crate::pg::xid8::Xid8;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
+use pg::uuid::pg_uuid;
+use pg::xid8::Xid8;
 
 shared_statement! {
     DETAILS(UUIDOID) =

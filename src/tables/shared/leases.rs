@@ -8,14 +8,14 @@ use claims_model::limits::PAGE_BYTES;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::index::{KeyPart, KeyValue};
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{shard_statement, shared_statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
-use crate::pg::{in_flight, lock};
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::leases::{Ending, ExistingLease, ListedLease};
+use pg::clock::Moment;
+use pg::index::{KeyPart, KeyValue};
+use pg::spi::{Connection, Value, View};
+use pg::statement::{shard_statement, shared_statement};
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::{in_flight, lock};
 
 /// A page of leases: at most the requested number, with at most the given bytes of payload, and at least one. Payloads are not
 /// detoasted before the page is known. The leases are read in the order of the index.

@@ -1,8 +1,8 @@
 //! Statements on the limits of cells.
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shared_statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     ALL() = "SELECT l.cell_id, l.max_outstanding, l.max_batch_size, l.begins_per_second, l.max_priority, l.refusals_per_second

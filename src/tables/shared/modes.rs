@@ -2,9 +2,9 @@
 
 use claims_model::mode::Mode;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     ALL() = "SELECT m.cell_id, m.mode, m.reason, m.since, m.role::text FROM claims.mode_settings m";

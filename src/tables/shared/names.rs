@@ -2,8 +2,8 @@
 
 use claims_model::Naming;
 
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
 
 shared_statement! {
     FORGET_SKELETONS(INT4OID) = "DELETE FROM claims.skeletons s WHERE s.bucket_type = $1";

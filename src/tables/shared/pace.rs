@@ -6,8 +6,8 @@ use claims_model::rate;
 use zerocopy::FromBytes;
 
 use crate::cell_slots::{self, CellSlot, MAX_CELLS};
-use crate::pg::clock::Moment;
-use crate::pg::shared::Shared;
+use pg::clock::Moment;
+use pg::shared::Shared;
 
 /// The rate limiter of one cell.
 #[derive(FromBytes)]

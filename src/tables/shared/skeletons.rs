@@ -6,14 +6,14 @@ use std::ffi::CStr;
 use claims_model::Bucket;
 use claims_model::lookalike::Skeleton;
 
-use crate::pg::in_flight::{self, FoundRow};
-use crate::pg::index::{KeyPart, KeyValue};
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::table::TableRow;
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::skeletons::Bearers;
+use pg::in_flight::{self, FoundRow};
+use pg::index::{KeyPart, KeyValue};
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
+use pg::table::TableRow;
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 shared_statement! {
     BEARERS(UUIDARRAYOID) =

@@ -7,14 +7,14 @@ use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Scope, Seal, Subjects, TransferState};
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::lock;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::{Statement, shared_statement, statement};
-use crate::pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 use crate::tables::door::Tables;
 use crate::tables::rows::transfers::{OpenWriters, Transfer, writers};
 use crate::tables::shared::lease_details::LeaseDetails;
+use pg::clock::Moment;
+use pg::lock;
+use pg::spi::{Connection, Value, View};
+use pg::statement::{Statement, shared_statement, statement};
+use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
 shared_statement! {
     /// Inserts a transfer. ON CONFLICT covers both of its keys; the wait for another transaction's key is limited by the lock

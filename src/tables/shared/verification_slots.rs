@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 
-use crate::pg::clock::Moment;
-use crate::pg::in_flight;
-use crate::pg::settings::LockWaits;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::subtransaction::subtransaction;
 use crate::tables::rows::known_or_raised;
+use pg::clock::Moment;
+use pg::in_flight;
+use pg::settings::LockWaits;
+use pg::spi::{Connection, View};
+use pg::statement::shared_statement;
+use pg::subtransaction::subtransaction;
 
 const TABLE: &CStr = c"verification_slots";
 /// Limit for waiting for another call of the same cell.

@@ -4,12 +4,12 @@ use claims_model::Claim;
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, Value, View};
-use crate::pg::statement::shared_statement;
-use crate::pg::uuid::pg_uuid;
 use crate::tables::rows::buckets::claim_values;
 use crate::tables::rows::verify::Actual;
+use pg::clock::Moment;
+use pg::spi::{Connection, Value, View};
+use pg::statement::shared_statement;
+use pg::uuid::pg_uuid;
 
 shared_statement! {
     ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =

@@ -24,11 +24,11 @@ use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, afterwards};
 use crate::error::{CellError, ClaimsError};
-use crate::pg::hash;
-use crate::pg::spi::Connection;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::cell::skipped_destroys;
+use pg::hash;
+use pg::spi::Connection;
 
 /// Number of records for which the service has `claims.service_timeout` to answer.
 const RECORDS_PER_TIMEOUT: usize = 1000;

@@ -3,9 +3,9 @@
 //! Waiting updates are read and changed with the latest snapshot. An old snapshot shows neither all of them nor the
 //! current marks, and changing a row that has changed since would raise an error.
 
-use crate::pg::jsonb::Jsonb;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::jsonb::Jsonb;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     ENQUEUE(TEXTOID, TEXTOID, TEXTOID, JSONBOID, BOOLOID) =

@@ -2,9 +2,9 @@
 
 use pgrx::Uuid as PgUuid;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Makes requests with an expired hold new in the table. Searches already treat them as new.

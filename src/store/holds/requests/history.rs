@@ -1,8 +1,8 @@
 //! Statements on settled requests.
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 statement! {
     /// Returns whether the entity has outstanding requests and no failed create.

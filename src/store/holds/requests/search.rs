@@ -5,9 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::pg::clock::Moment;
-use crate::pg::spi::{Connection, View};
-use crate::pg::statement::statement;
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+use pg::statement::statement;
 
 /// The predicate of the index requests_ready, literally.
 macro_rules! ready {

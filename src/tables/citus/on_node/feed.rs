@@ -4,10 +4,10 @@ use claims_model::{BadInput, Problem, rate};
 
 use crate::arguments::required;
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::{compatibility, spi, xact};
 use crate::tables::citus::{catalog, feed as store};
 use crate::tables::shared::{pace, verification_slots};
+use pg::prelude::*;
+use pg::{compatibility, spi, xact};
 
 /// Maximum number of rows of the feed that are numbered at once.
 const MAX_ROWS: i32 = 1_000_000;

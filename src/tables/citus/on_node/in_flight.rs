@@ -8,9 +8,9 @@ use claims_model::{BadInput, Bucket, Problem};
 
 use crate::arguments::required;
 use crate::error::ClaimsError;
-use crate::pg::prelude::*;
-use crate::pg::uuid::from_pg_uuid;
 use crate::tables::shared::{claims, leases, skeletons};
+use pg::prelude::*;
+use pg::uuid::from_pg_uuid;
 
 /// Returns the table of a shard.
 fn shard(name: Option<String>) -> Result<CString, ClaimsError> {

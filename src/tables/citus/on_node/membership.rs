@@ -11,12 +11,12 @@ use pgrx::pg_sys::Oid;
 
 use crate::arguments::required;
 use crate::error::{ClaimsError, DistributionError};
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection, Value};
-use crate::pg::statement::shard_statement;
-use crate::pg::transaction_end::Hooks;
-use crate::pg::{compatibility, session};
 use crate::tables::citus::catalog;
+use pg::prelude::*;
+use pg::spi::{self, Connection, Value};
+use pg::statement::shard_statement;
+use pg::transaction_end::Hooks;
+use pg::{compatibility, session};
 
 shard_statement! {
     SHARD_OF_TABLE(OIDOID) = "SELECT substring(c.relname FROM '_([0-9]+)$')::int8 FROM pg_class c WHERE c.oid = $1";

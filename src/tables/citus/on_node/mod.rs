@@ -7,7 +7,7 @@ mod write;
 
 use pgrx::PgTrigger;
 
-use crate::pg::lock;
+use pg::lock;
 
 /// Handles the statement trigger on claims.bucket_types, before a profile changes; sql/install/service/hold_naming.sql declares
 /// it. If the tables are distributed it fires on each node, and locks out transactions that write names there.

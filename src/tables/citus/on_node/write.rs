@@ -12,12 +12,12 @@ use claims_model::{BadInput, Problem};
 use super::membership::require_current;
 use crate::arguments::required;
 use crate::error::ClaimsError;
-use crate::pg::clock::Moment;
-use crate::pg::compatibility;
-use crate::pg::prelude::*;
-use crate::pg::spi::{self, Connection, Value};
 use crate::tables::citus::shards;
 use crate::tables::rows::claims::{ACTIVE, HeldFor};
+use pg::clock::Moment;
+use pg::compatibility;
+use pg::prelude::*;
+use pg::spi::{self, Connection, Value};
 
 /// Returns the elements of an array argument, which must not contain NULLs.
 fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
