@@ -69,24 +69,28 @@ SELECT t.call($$SELECT claims.import_step(2, 'RAILS_TABLE_USERS')$$);
 -- nor where a verification is, which is a source id, nor the error of one, which may have a value
 RESET SESSION AUTHORIZATION;
 INSERT INTO claims.verification_positions (cell_id, source_type, source_id) VALUES (1, 'RAILS_TABLE_USERS', '77');
-INSERT INTO claims.verification_passes (pass, cell_id, source_type, correct) VALUES ('00000000-0000-4000-8000-000000000001', 1, 'RAILS_TABLE_USERS', false);
+INSERT INTO claims.verification_passes (pass, cell_id, source_type, correct)
+VALUES ('00000000-0000-4000-8000-000000000001', 1, 'RAILS_TABLE_USERS', false);
 INSERT INTO claims.verification_ranges VALUES ('00000000-0000-4000-8000-000000000001', 1, '78', '79');
 INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, sqlstate, message)
 VALUES ('00000000-0000-4000-8000-000000000002', 'verify', 1, 'RAILS_TABLE_USERS', now(), now(), '22P02', 'invalid input: "alice"');
 -- t.seen() returns what the views of a verification show the caller
 CREATE FUNCTION t.seen() RETURNS text LANGUAGE sql AS $$
-    SELECT concat_ws(', ', (SELECT string_agg(p.source_id, ' ') FROM claims.verification_progress p), (SELECT string_agg(w.source_id_gt || ' to ' || w.source_id_lte, ' ') FROM claims.verification_workers w),
+    SELECT concat_ws(', ', (SELECT string_agg(p.source_id, ' ') FROM claims.verification_progress p),
+                     (SELECT string_agg(w.source_id_gt || ' to ' || w.source_id_lte, ' ') FROM claims.verification_workers w),
                      (SELECT string_agg(coalesce(p.message, p.sqlstate), ' ') FROM claims.passes p WHERE p.kind = 'verify')) $$;
 GRANT EXECUTE ON FUNCTION t.seen TO PUBLIC;
 SET SESSION AUTHORIZATION regress_claims_two; SELECT t.seen();
-CREATE FUNCTION theirs.mine_only(source_id text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN IF source_id = '77' THEN RAISE 'leaked %', source_id; END IF; RETURN true; END $$;
+CREATE FUNCTION theirs.mine_only(source_id text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS $$
+    BEGIN IF source_id = '77' THEN RAISE 'leaked %', source_id; END IF; RETURN true; END $$;
 SELECT count(*) FROM claims.verification_progress WHERE theirs.mine_only(source_id);
 -- until it may read them: the tables, all their rows
 RESET SESSION AUTHORIZATION;
 GRANT SELECT ON mine.users TO regress_claims_two;
 SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.expected_records('RAILS_TABLE_USERS')$$);
 RESET ROLE; GRANT USAGE ON SCHEMA mine TO regress_claims_two;
-SET ROLE regress_claims_two; SELECT jsonb_array_length(claims.expected_records('RAILS_TABLE_USERS')); SELECT count(*) FROM claims.claimed_columns; SELECT t.seen();
+SET ROLE regress_claims_two; SELECT jsonb_array_length(claims.expected_records('RAILS_TABLE_USERS'));
+SELECT count(*) FROM claims.claimed_columns; SELECT t.seen();
 RESET ROLE; ALTER TABLE mine.users ENABLE ROW LEVEL SECURITY;
 SET ROLE regress_claims_two; SELECT t.call($$SELECT claims.expected_records('RAILS_TABLE_USERS')$$);
 RESET ROLE; ALTER TABLE mine.users DISABLE ROW LEVEL SECURITY; REVOKE ALL ON mine.users FROM regress_claims_two;
@@ -94,8 +98,11 @@ RESET ROLE; ALTER TABLE mine.users DISABLE ROW LEVEL SECURITY; REVOKE ALL ON min
 SET ROLE regress_claims_one;
 SELECT jsonb_array_length(claims.expected_records('RAILS_TABLE_USERS')), (SELECT records FROM claims.digest_expected('RAILS_TABLE_USERS'));
 SELECT count(*) FROM claims.claimed_columns; SELECT t.seen();
-SET ROLE regress_claims_admin; SELECT t.seen(); RESET ROLE; CREATE ROLE regress_claims_watch; SELECT claims.grant_monitor('regress_claims_watch'); GRANT USAGE ON SCHEMA t TO regress_claims_watch;
-SET ROLE regress_claims_watch; SELECT message FROM claims.passes WHERE kind = 'verify'; RESET ROLE; SELECT claims.revoke_monitor('regress_claims_watch'); DROP OWNED BY regress_claims_watch; DROP ROLE regress_claims_watch; SET ROLE regress_claims_admin; SELECT jsonb_array_length(claims.expected_records('RAILS_TABLE_USERS'));
+SET ROLE regress_claims_admin; SELECT t.seen(); RESET ROLE;
+CREATE ROLE regress_claims_watch; SELECT claims.grant_monitor('regress_claims_watch'); GRANT USAGE ON SCHEMA t TO regress_claims_watch;
+SET ROLE regress_claims_watch; SELECT message FROM claims.passes WHERE kind = 'verify'; RESET ROLE;
+SELECT claims.revoke_monitor('regress_claims_watch'); DROP OWNED BY regress_claims_watch; DROP ROLE regress_claims_watch;
+SET ROLE regress_claims_admin; SELECT jsonb_array_length(claims.expected_records('RAILS_TABLE_USERS'));
 RESET ROLE;
 
 -- who owns the table but may not act for the cell cannot declare it; who has both rights can, and so can an administrator
@@ -115,7 +122,8 @@ SET SESSION AUTHORIZATION regress_claims_app; DELETE FROM app.users; SELECT t.na
 RESET SESSION AUTHORIZATION; SELECT t.declare('app.users');
 SELECT declaration, approved_owner, approved_cell FROM claims.claimed_attributes ORDER BY approved_owner::text;
 SELECT claims.automatic(NULL, NULL);
-DELETE FROM claims.verification_positions; DELETE FROM claims.verification_ranges; DELETE FROM claims.verification_passes; DELETE FROM claims.pass_log WHERE kind = 'verify';
+DELETE FROM claims.verification_positions; DELETE FROM claims.verification_ranges; DELETE FROM claims.verification_passes;
+DELETE FROM claims.pass_log WHERE kind = 'verify';
 DROP SCHEMA app, mine, theirs CASCADE;
 DROP OWNED BY regress_claims_app, regress_claims_deploy; DROP ROLE regress_claims_app, regress_claims_deploy;
 RESET client_min_messages;
