@@ -2,8 +2,8 @@
 
 use crate::error::{AccessError, ClaimsError};
 use crate::store::catalog::{Catalog, Cell};
+use crate::tables;
 use crate::tables::shared::limits;
-use crate::tables::{self, Tables};
 use crate::{refusals, version};
 use pg::prelude::*;
 use pg::{compatibility, roles};
@@ -37,9 +37,9 @@ pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsErro
 }
 
 /// Allows administrators only. If the tables are distributed, allows the call only on the coordinator.
-pub fn administer(tables: &dyn Tables) -> Result<(), ClaimsError> {
+pub fn administer() -> Result<(), ClaimsError> {
     read_as_administrator()?;
-    Ok(tables.require_coordinator()?)
+    Ok(tables::at_entry().require_coordinator()?)
 }
 
 /// Allows administrators only, for calls that change nothing.
@@ -104,7 +104,7 @@ fn require_tables_here() -> Result<(), ErrorReport> {
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_admin() -> Result<(), ErrorReport> {
-    Ok(administer(tables::at_entry())?)
+    Ok(administer()?)
 }
 
 /// Returns whether the caller is an administrator, for SQL functions.

@@ -1,7 +1,7 @@
 //! Admin actions: calls for administrators, each with a row in `claims.admin_log` and a line in the server's log.
 //! Actions that change what others rely on require a reason.
 //!
-//! An action is one call: `AdminAction::begin("set_mode", reason)?.with("mode", mode).perform(|tables, connection| …)`. Actions
+//! An action is one call: `AdminAction::begin("set_mode", reason)?.with("mode", mode).perform(|call| …)`. Actions
 //! that change many rows log their numbers with `perform_counted`.
 
 use claims_model::limits::REASON_CHARS;
@@ -9,18 +9,16 @@ use claims_model::{BadInput, Problem};
 use serde_json::{Map, Value};
 
 use crate::error::{ClaimsError, log_admin_action};
+use crate::kernel::call::Call;
 use crate::store::admin_log::{self, AdminLogEntry};
-use crate::tables::{self, Tables};
 use crate::{access, arguments};
 use pg::roles;
-use pg::spi::{self, Connection};
 
 /// The numbers of changed rows, for the logs.
 pub type Counts = Vec<(&'static str, i64)>;
 
 /// An action that the caller may perform, with a reason if it requires one.
 pub struct AdminAction {
-    tables: &'static dyn Tables,
     action: &'static str,
     reason: Option<String>,
     arguments: Map<String, Value>,
@@ -29,25 +27,23 @@ pub struct AdminAction {
 impl AdminAction {
     /// Raises 42501 if the caller is not an administrator, and 22023 if the reason is missing.
     pub fn begin(action: &'static str, reason: Option<String>) -> Result<Self, ClaimsError> {
-        let tables = tables::at_entry();
-        access::administer(tables)?;
+        access::administer()?;
         let reason = arguments::text(reason, "reason", REASON_CHARS)?;
         if reason.trim().is_empty() {
             return Err(BadInput::new("reason", Problem::Empty).into());
         }
-        Ok(AdminAction { tables, action, reason: Some(reason), arguments: Map::new() })
+        Ok(AdminAction { action, reason: Some(reason), arguments: Map::new() })
     }
 
     /// Returns an action of a cell at the service, which has already checked the caller.
-    pub fn of_cell(tables: &'static dyn Tables, action: &'static str, reason: String) -> Self {
-        AdminAction { tables, action, reason: Some(reason), arguments: Map::new() }
+    pub fn of_cell(action: &'static str, reason: String) -> Self {
+        AdminAction { action, reason: Some(reason), arguments: Map::new() }
     }
 
     /// Returns an action without a reason. Raises 42501 if the caller is not an administrator.
     pub fn without_reason(action: &'static str) -> Result<Self, ClaimsError> {
-        let tables = tables::at_entry();
-        access::administer(tables)?;
-        Ok(AdminAction { tables, action, reason: None, arguments: Map::new() })
+        access::administer()?;
+        Ok(AdminAction { action, reason: None, arguments: Map::new() })
     }
 
     /// Returns the reason, which is empty for an action without one.
@@ -63,27 +59,24 @@ impl AdminAction {
 
     /// Performs the action. If it fails, no row is logged. If it is rolled back later, only the line in the server's
     /// log remains.
-    pub fn perform<T>(
-        self,
-        body: impl FnOnce(&dyn Tables, &Connection) -> Result<T, ClaimsError>,
-    ) -> Result<T, ClaimsError> {
-        self.perform_counted(|tables, connection| Ok((body(tables, connection)?, Counts::new())))
+    pub fn perform<T>(self, body: impl FnOnce(&Call) -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
+        self.perform_counted(|call| Ok((body(call)?, Counts::new())))
     }
 
     /// Like [`AdminAction::perform`]; the body also returns the numbers of changed rows.
     pub fn perform_counted<T>(
         self,
-        body: impl FnOnce(&dyn Tables, &Connection) -> Result<(T, Counts), ClaimsError>,
+        body: impl FnOnce(&Call) -> Result<(T, Counts), ClaimsError>,
     ) -> Result<T, ClaimsError> {
         let (session_role, role) = (roles::name(roles::of_session()), roles::name(roles::caller()));
-        let AdminAction { tables, action, reason, arguments } = self;
+        let AdminAction { action, reason, arguments } = self;
         let arguments = Value::Object(arguments).to_string();
-        let (result, entry) = spi::connect(|connection| {
-            tables.begin_admin_action();
-            let (result, counts) = body(tables, connection)?;
+        let (result, entry) = Call::run(|call| {
+            call.tables.begin_admin_action();
+            let (result, counts) = body(call)?;
             let counts = (!counts.is_empty()).then(|| json_of(counts).to_string());
             let entry = AdminLogEntry { session_role, role, action, arguments, reason, counts };
-            admin_log::record(connection, &entry);
+            admin_log::record(call.connection, &entry);
             Ok::<_, ClaimsError>((result, entry))
         })?;
         // A cancel may leave this function here by longjmp(), so no connection may be open.

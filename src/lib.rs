@@ -14,6 +14,7 @@ mod direct;
 mod error;
 mod holds;
 mod install;
+mod kernel;
 mod refusals;
 mod service;
 mod settings;

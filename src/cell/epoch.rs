@@ -18,7 +18,7 @@ use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
 use crate::store::cell::epochs::{self, CellEpochs};
 use crate::store::cell::ids;
-use crate::store::{catalog, worker};
+use crate::store::worker;
 use pg::background::{self, Errand};
 use pg::foreign;
 use pg::owner::as_role;
@@ -174,8 +174,9 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
     let cell_id = required(cell_id, "cell_id")?;
     let server = required(service, "service")?;
     let reason = action.reason().to_owned();
-    action.with("cell_id", cell_id).with("service", server.as_str()).perform(|_, connection| {
-        access::act_here_for(&catalog::current(connection), cell_id)?;
+    action.with("cell_id", cell_id).with("service", server.as_str()).perform(|call| {
+        let connection = call.connection;
+        access::act_here_for(&call.current_catalog(), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
         let before = epochs::stored(connection, cell_id, &server);
         let made = make(connection, &service, cell_id, &before, before.own)?;

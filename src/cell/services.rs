@@ -42,9 +42,9 @@ fn remove_service(server_name: Option<Name>, reason: Option<String>) -> Result<(
 fn remove(server_name: Option<Name>, reason: Option<String>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("remove_service", reason)?;
     let Name(server) = required(server_name, "server_name")?;
-    action.with("server_name", server.as_str()).perform(|_, connection| {
-        must_be_unused(connection, &server)?;
-        if services::remove(connection, &server) { Ok(()) } else { Err(CellError::NotNamedYet { server }.into()) }
+    action.with("server_name", server.as_str()).perform(|call| {
+        must_be_unused(call.connection, &server)?;
+        if services::remove(call.connection, &server) { Ok(()) } else { Err(CellError::NotNamedYet { server }.into()) }
     })
 }
 
@@ -63,8 +63,9 @@ pub fn admit(server: &str) -> Result<(), ClaimsError> {
 
 fn name(action: AdminAction, server: &str) -> Result<(), ClaimsError> {
     let (reason, role) = (action.reason().to_owned(), roles::name(roles::caller()));
-    action.with("server_name", server).perform(|_, connection| {
-        services::add(connection, server, Some(reason.as_str()).filter(|reason| !reason.is_empty()), &role);
+    action.with("server_name", server).perform(|call| {
+        let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
+        services::add(call.connection, server, reason, &role);
         Ok(())
     })
 }

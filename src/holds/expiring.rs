@@ -7,7 +7,7 @@ use claims_model::{BadInput, Problem};
 
 use crate::error::{ClaimsError, HoldError};
 use crate::store::holds::expiring;
-use crate::{access, arguments, tables};
+use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
@@ -36,7 +36,7 @@ fn change_keys(
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
         let kind = arguments::required(kind, "kind")?;
-        access::administer(tables::at_entry())?;
+        access::administer()?;
         let kind = arguments::text(Some(kind), "kind", KIND_CHARS)?;
         let keys = arguments::keys(keys.unwrap_or_default(), "keys")?;
         Ok(change(connection, &kind, keys) as i64)

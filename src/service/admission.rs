@@ -6,17 +6,17 @@ use claims_model::rate;
 use uuid::Uuid;
 
 use crate::error::{AdmissionError, ClaimsError};
+use crate::kernel::call::CellCall;
 use crate::service::{durability, low_water};
-use crate::store::catalog::{self, Catalog};
-use crate::tables::Tables;
+use crate::store::catalog::Catalog;
 use crate::tables::shared::{leases, limits};
-use pg::spi::{Connection, View};
+use pg::spi::View;
 
 /// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs, or if the call could not be
 /// replicated.
-pub fn admit(tables: &dyn Tables, catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
-    durability::require_standby(tables)?;
-    mode_allows(catalog, cell_id, need)
+pub fn admit(call: &CellCall, need: Need) -> Result<(), ClaimsError> {
+    durability::require_standby(call)?;
+    mode_allows(&call.catalog, call.cell_id, need)
 }
 
 /// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs.
@@ -41,18 +41,15 @@ pub fn mode_allows(catalog: &Catalog, cell_id: i64, need: Need) -> Result<(), Cl
 
 /// Raises an error unless mode, rate and number of outstanding leases allow a begin. Called before the batch is read. A repeat of
 /// an outstanding lease does not count against the number.
-pub fn admit_begin(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    given: Option<Uuid>,
-) -> Result<(), ClaimsError> {
-    admit(tables, catalog, cell_id, Need::Begin)?;
-    admit_fence(tables, connection, catalog, cell_id)?;
-    let Some(limit) = catalog.limits.get(&cell_id).and_then(|limits| limits.max_outstanding) else { return Ok(()) };
+pub fn admit_begin(call: &CellCall, given: Option<Uuid>) -> Result<(), ClaimsError> {
+    let (connection, cell_id) = (call.connection, call.cell_id);
+    admit(call, Need::Begin)?;
+    admit_fence(call)?;
+    let Some(limit) = call.catalog.limits.get(&cell_id).and_then(|limits| limits.max_outstanding) else {
+        return Ok(());
+    };
     let is_repeat = || given.is_some_and(|lease| !leases::existing(connection, &[lease], View::Latest).is_empty());
-    let outstanding = limits::outstanding(connection, cell_id, low_water::of_caller(tables, cell_id), limit.into());
+    let outstanding = limits::outstanding(connection, cell_id, low_water::of_caller(call, cell_id), limit.into());
     if outstanding >= limit.into() && !is_repeat() {
         return Err(AdmissionError::TooManyLeases { cell_id, limit }.into());
     }
@@ -60,49 +57,34 @@ pub fn admit_begin(
 }
 
 /// Raises an error if a cell begins, or fences, faster than its rate allows.
-pub fn admit_fence(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-) -> Result<(), ClaimsError> {
-    pass_pace(tables, connection, catalog, cell_id, rate::RECORDS)
+pub fn admit_fence(call: &CellCall) -> Result<(), ClaimsError> {
+    pass_pace(call, rate::RECORDS)
 }
 
 /// Raises an error if a cell imports or corrects more records than it may send in a batch, or faster than its rate of begins allows:
 /// a thousand records count as a begin. No lease holds these records, so they do not count against the number of outstanding leases.
-pub fn admit_records(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    records: usize,
-) -> Result<(), ClaimsError> {
+pub fn admit_records(call: &CellCall, records: usize) -> Result<(), ClaimsError> {
     if records == 0 {
         return Ok(());
     }
-    admit_batch(catalog, cell_id, records)?;
-    pass_pace(tables, connection, catalog, cell_id, i64::try_from(records).unwrap_or(i64::MAX))
+    admit_batch(call, records)?;
+    pass_pace(call, i64::try_from(records).unwrap_or(i64::MAX))
 }
 
-fn pass_pace(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    records: i64,
-) -> Result<(), ClaimsError> {
-    let rate = catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
+fn pass_pace(call: &CellCall, records: i64) -> Result<(), ClaimsError> {
+    let cell_id = call.cell_id;
+    let rate = call.catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
     rate.map_or(Ok(()), |per_second| {
-        tables
-            .pass_pace(connection, cell_id, per_second, records)
+        call.tables
+            .pass_pace(call.connection, cell_id, per_second, records)
             .map_err(|again| AdmissionError::TooFast { cell_id, per_second, again }.into())
     })
 }
 
 /// Raises an error if a batch has more records than the cell's limit allows.
-pub fn admit_batch(catalog: &Catalog, cell_id: i64, records: usize) -> Result<(), ClaimsError> {
-    match catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size) {
+pub fn admit_batch(call: &CellCall, records: usize) -> Result<(), ClaimsError> {
+    let cell_id = call.cell_id;
+    match call.catalog.limits.get(&cell_id).and_then(|limits| limits.max_batch_size) {
         Some(limit) if usize::try_from(limit).is_ok_and(|limit| records > limit) => {
             Err(AdmissionError::BatchTooLarge { cell_id, records, limit }.into())
         }
@@ -111,8 +93,9 @@ pub fn admit_batch(catalog: &Catalog, cell_id: i64, records: usize) -> Result<()
 }
 
 /// Checks the mode again for a call that may have waited: the mode may have changed meanwhile.
-pub fn admit_still(tables: &dyn Tables, connection: &Connection, cell_id: i64, need: Need) -> Result<(), ClaimsError> {
-    admit(tables, &catalog::current(connection), cell_id, need)
+pub fn admit_still(call: &CellCall, need: Need) -> Result<(), ClaimsError> {
+    durability::require_standby(call)?;
+    mode_allows(&call.current_catalog(), call.cell_id, need)
 }
 
 /// Checks only the mode of all cells, for calls that belong to no cell.

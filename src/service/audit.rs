@@ -7,15 +7,16 @@ use claims_model::{Bucket, Conflict, Types, conflict};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::kernel::call::{Call, CellCall};
 use crate::refusals::{self, Fetched};
 use crate::settings::{self, Audit};
 use crate::store::catalog::Catalog;
+use crate::tables::EndedLease;
 use crate::tables::rows::audit::{Actor, AuditRow, next_id};
 use crate::tables::rows::feed::ChangeSet;
 use crate::tables::rows::leases::Ending;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::{audit, pace};
-use crate::tables::{EndedLease, Tables};
 use pg::clock::Moment;
 use pg::spi::Connection;
 use pg::{roles, session};
@@ -30,43 +31,25 @@ const MAX_CONFLICTS: usize = 20;
 const MAX_NAME_BYTES: usize = 3000;
 
 /// Records leases that this transaction has settled.
-pub fn settled(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    leases: &[EndedLease],
-    ending: Ending,
-    at: Moment,
-) {
+pub fn settled(call: &CellCall, leases: &[EndedLease], ending: Ending, at: Moment) {
     if settings::audit() == Audit::Off || leases.is_empty() {
         return;
     }
     let actor = actor();
-    let row = |lease| of_lease(&catalog.types, cell_id, lease, ending, at, &actor);
+    let row = |lease| of_lease(&call.catalog.types, lease, nameless(at, call.cell_id, ending.outcome(), &actor));
     let rows: Vec<_> = leases.iter().map(row).collect();
-    tables.record_audit(connection, &rows);
+    call.tables.record_audit(call.connection, &rows);
 }
 
-fn of_lease<'r>(
-    types: &'r Types,
-    cell_id: i64,
-    lease: &'r EndedLease,
-    ending: Ending,
-    at: Moment,
-    actor: &'r Actor,
-) -> AuditRow<'r> {
+/// Adds a lease and its names to a row.
+fn of_lease<'r>(types: &'r Types, lease: &'r EndedLease, row: AuditRow<'r>) -> AuditRow<'r> {
     let count = lease.held.claims();
     let mut row = AuditRow {
-        at,
-        cell_id,
-        what: ending.outcome(),
         lease: Some(lease.uuid),
-        actor,
-        lost: None,
         ops: Vec::with_capacity(count),
         bucket_types: Vec::with_capacity(count),
         bucket_values: Vec::with_capacity(count),
+        ..row
     };
     let mut add = |op, bucket: &'r Bucket| {
         row.ops.push(op);
@@ -81,45 +64,33 @@ fn of_lease<'r>(
 
 /// Records unknown leases that this transaction has fenced. Beyond the cell's rate they are counted: by the worker, or where there is
 /// none, by a row of this transaction.
-pub fn fenced(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, leases: &[Uuid]) {
+pub fn fenced(call: &CellCall, leases: &[Uuid]) {
     if settings::audit() != Audit::All || leases.is_empty() {
         return;
     }
-    let (actor, at) = (actor(), Moment::now());
-    let per_second = catalog.refusals_per_second(cell_id);
+    let (actor, at, cell_id) = (actor(), Moment::now(), call.cell_id);
+    let per_second = call.catalog.refusals_per_second(cell_id);
     let written = pace::pass_refusals(cell_id, per_second, leases.len());
     let written = written.unwrap_or_else(|| usize::try_from(per_second).unwrap_or(0)).min(leases.len());
     let lost = leases.len() - written;
-    let mut rows: Vec<_> =
-        leases[..written].iter().map(|lease| nameless(at, cell_id, "fenced", Some(*lease), None, &actor)).collect();
+    let row = |lease: &Uuid| AuditRow { lease: Some(*lease), ..nameless(at, cell_id, "fenced", &actor) };
+    let mut rows: Vec<_> = leases[..written].iter().map(row).collect();
     if lost > 0 && !refusals::count_lost(cell_id, lost) {
-        rows.push(nameless(at, cell_id, "lost", None, Some(lost), &actor));
+        rows.push(AuditRow { lost: Some(lost), ..nameless(at, cell_id, "lost", &actor) });
     }
     if !rows.is_empty() {
-        tables.record_audit(connection, &rows);
+        call.tables.record_audit(call.connection, &rows);
     }
 }
 
-fn nameless<'a>(
-    at: Moment,
-    cell_id: i64,
-    what: &'static str,
-    lease: Option<Uuid>,
-    lost: Option<usize>,
-    actor: &'a Actor,
-) -> AuditRow<'a> {
+/// Returns a row without a lease and without names.
+fn nameless<'a>(at: Moment, cell_id: i64, what: &'static str, actor: &'a Actor) -> AuditRow<'a> {
     let (ops, bucket_types, bucket_values) = Default::default();
-    AuditRow { at, cell_id, what, lease, actor, lost, ops, bucket_types, bucket_values }
+    AuditRow { at, cell_id, what, lease: None, actor, lost: None, ops, bucket_types, bucket_values }
 }
 
 /// Records names that a call has claimed or freed without a lease.
-pub fn changed(
-    tables: &dyn Tables,
-    connection: &Connection,
-    types: &Types,
-    (cell_id, what): (i64, &'static str),
-    sets: &[ChangeSet],
-) {
+pub fn changed(call: &CellCall, what: &'static str, sets: &[ChangeSet]) {
     if settings::audit() == Audit::Off {
         return;
     }
@@ -127,12 +98,13 @@ pub fn changed(
     let all: Vec<(&'static str, &Bucket)> =
         sets.iter().flat_map(|set| set.buckets.iter().map(|bucket| (set.change.op(), *bucket))).collect();
     let row = |portion: &[(&'static str, &Bucket)]| {
-        let mut row = nameless(at, cell_id, what, sets.first().and_then(|set| set.cause), None, &actor);
-        let type_name = |bucket: &Bucket| types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
+        let mut row = nameless(at, call.cell_id, what, &actor);
+        row.lease = sets.first().and_then(|set| set.cause);
+        let type_name = |bucket: &Bucket| call.catalog.types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
         row.ops = portion.iter().map(|(op, _)| *op).collect();
         row.bucket_types = portion.iter().map(|(_, bucket)| type_name(bucket)).collect();
-        tables.record_audit(
-            connection,
+        call.tables.record_audit(
+            call.connection,
             &[AuditRow { bucket_values: portion.iter().map(|(_, bucket)| &*bucket.value).collect(), ..row }],
         );
     };
@@ -140,20 +112,20 @@ pub fn changed(
 }
 
 /// Records that the claims of a transfer have moved to a cell.
-pub fn moved(tables: &dyn Tables, connection: &Connection, types: &Types, transfer: &Transfer, to_cell: i64) {
+pub fn moved(call: &Call, types: &Types, transfer: &Transfer, to_cell: i64) {
     if settings::audit() != Audit::Off {
-        tables.audit_moved(
-            connection,
+        call.tables.audit_moved(
+            call.connection,
             types,
             transfer,
-            &nameless(Moment::now(), to_cell, TRANSFERRED, Some(transfer.uuid), None, &actor()),
+            &AuditRow { lease: Some(transfer.uuid), ..nameless(Moment::now(), to_cell, TRANSFERRED, &actor()) },
         );
     }
 }
 
 /// Describes a begin that was refused, for the worker to record.
-pub fn refused(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, conflicts: &[Conflict]) {
-    refusals::record("refused", Some(cell_id), cell_id, lease, || described(catalog, conflicts));
+pub fn refused(call: &CellCall, lease: Option<Uuid>, conflicts: &[Conflict]) {
+    refusals::record("refused", Some(call.cell_id), call.cell_id, lease, || described(&call.catalog, conflicts));
 }
 
 /// Returns the conflicts and their names, of many only the first.

@@ -9,8 +9,9 @@ use std::cell::Cell;
 use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::{AdmissionError, ClaimsError};
+use crate::kernel::call::Call;
 use crate::settings;
-use crate::tables::{self, Tables};
+use crate::tables;
 use pg::transaction_end::Hooks;
 use pg::{replication, xact};
 
@@ -22,15 +23,17 @@ thread_local! {
 pub const HOOKS: Hooks = Hooks { before_commit, before_prepare, end, ..Hooks::NONE };
 
 /// Raises an error if replication is required and there is no synchronous standby.
-pub fn require_standby(tables: &dyn Tables) -> Result<(), ClaimsError> {
+pub fn require_standby(call: &Call) -> Result<(), ClaimsError> {
     // Commits on other nodes are replicated as those nodes are configured, which this node does not check.
     if settings::require_synchronous() {
-        tables.require_here()?;
-    }
-    if settings::require_synchronous() && !replication::has_synchronous_standbys() {
-        return Err(AdmissionError::NotReplicated.into());
+        call.tables.require_here()?;
+        require_standby_here()?;
     }
     Ok(())
+}
+
+fn require_standby_here() -> Result<(), ClaimsError> {
+    if replication::has_synchronous_standbys() { Ok(()) } else { Err(AdmissionError::NotReplicated.into()) }
 }
 
 /// Has this transaction's commit wait until its effects are safe, whatever its `synchronous_commit` is. Calls that report an
@@ -45,7 +48,11 @@ pub fn promise() {
 
 fn before_commit() -> Result<(), ErrorReport> {
     if REPLICATED.get() {
-        require_standby(tables::of_this_database())?;
+        // The setting may have been turned off since the call promised it.
+        if settings::require_synchronous() {
+            tables::of_this_database().require_here().map_err(ClaimsError::from)?;
+            require_standby_here()?;
+        }
         replication::commit_replicated();
     }
     Ok(())

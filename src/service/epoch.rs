@@ -10,6 +10,7 @@ use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AdmissionError, ClaimsError};
+use crate::kernel::call::CellCall;
 use crate::store::{admin_log, catalog};
 use crate::tables::shared::epochs::{self, StoredActing};
 use crate::tables::shared::ids;
@@ -57,18 +58,16 @@ struct Presenter {
 }
 
 fn present(cell_id: i64, stored: StoredEpoch, from: Presenter, is_new: bool) -> Result<(), ClaimsError> {
-    tables::connect(|tables, connection| {
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+    CellCall::run(Some(cell_id), |call| {
+        admission::admit(call, Need::Settle)?;
         // The cell continues from this epoch: a crash must not undo it.
         durability::promise();
-        let acting = epochs::lock(connection, cell_id, stored.epoch);
+        let acting = epochs::lock(call.connection, cell_id, stored.epoch);
         let is_silent = acting.as_ref().is_some_and(|acting| is_silent(acting.acted_at));
         let presentation = Presentation { stored, place: from.place, is_new };
         match presentation.judge(acting.as_ref().map(|acting| acting.acting), is_silent) {
-            Verdict::Acts => epochs::store(connection, cell_id, stored.epoch, from.place, from.address.as_deref()),
-            Verdict::MayTakeOver => epochs::confirm(connection, cell_id, stored.epoch),
+            Verdict::Acts => epochs::store(call.connection, cell_id, stored.epoch, from.place, from.address.as_deref()),
+            Verdict::MayTakeOver => epochs::confirm(call.connection, cell_id, stored.epoch),
             Verdict::AnotherEpoch => return Err(another_database(cell_id, acting)),
             Verdict::AnotherPlace(relation) => return Err(another_place(cell_id, acting, from.address, relation)),
         }
@@ -138,17 +137,18 @@ fn adopt(cell_id: i64, epoch: i64, from: Presenter, reason: String) -> Result<()
     if reason.trim().is_empty() {
         return Err(BadInput::new("adopt_because", Problem::Empty).into());
     }
-    let tables = tables::at_entry();
-    let catalog = spi::connect(catalog::current);
-    access::act_for(&catalog, cell_id)?;
-    admission::admit(tables, &catalog, cell_id, Need::Settle)?;
-    // The service already has this epoch: a repeat, which is not logged.
-    if spi::connect(|connection| epochs::has(connection, cell_id, epoch)) {
+    let is_repeat = CellCall::run(Some(cell_id), |call| {
+        admission::admit(call, Need::Settle)?;
+        Ok(epochs::has(call.connection, cell_id, epoch))
+    })?;
+    // A repeat is not logged: the service already has this epoch.
+    if is_repeat {
         return Ok(());
     }
-    let action = AdminAction::of_cell(tables, ADOPTION, reason).with("cell_id", cell_id);
-    action.perform(|_, connection| {
+    let action = AdminAction::of_cell(ADOPTION, reason).with("cell_id", cell_id);
+    action.perform(|call| {
         durability::promise();
+        let connection = call.connection;
         // This locks the cell's row, so that concurrent adoptions count each other.
         epochs::store(connection, cell_id, epoch, from.place, from.address.as_deref());
         // The adopted database may be older, and would give ids again that were given since.

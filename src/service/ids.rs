@@ -13,9 +13,8 @@ use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AccessError, ClaimsError, IdsError};
-use crate::store::catalog;
+use crate::kernel::call::CellCall;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, SpaceLimits};
-use crate::{access, tables};
 use pg::prelude::*;
 use pg::roles;
 
@@ -58,14 +57,16 @@ fn add(
     let reason = arguments::text(Some(action.reason().to_owned()), "reason", REASON_CHARS)?;
     let action = action.with("name", name.as_str()).with("first_id", first_id).with("last_id", last_id);
     let action = action.with("max_range", max_range).with("ranges_per_day", ranges_per_day);
-    action.with("block_size", block_size).perform(|tables, connection| {
-        tables.require_here()?;
+    action.with("block_size", block_size).perform(|call| {
+        call.tables.require_here()?;
         let space = Space { first_id, last_id, block_size: size, next_id: first_id };
-        if ids::add(connection, &name, &space, limits, &reason, &roles::name(roles::caller())) {
+        if ids::add(call.connection, &name, &space, limits, &reason, &roles::name(roles::caller())) {
             return Ok(());
         }
         // It exists: the call can only let it grow, or change its limits.
-        let Some(existing) = ids::lock(connection, &name) else { return Err(IdsError::UnknownSpace { name }.into()) };
+        let Some(existing) = ids::lock(call.connection, &name) else {
+            return Err(IdsError::UnknownSpace { name }.into());
+        };
         let is_same = [1, existing.space.first_id].contains(&first_id)
             && block_size.is_none_or(|size| size == existing.space.block_size);
         let changes = last_id > existing.space.last_id || limits != existing.limits;
@@ -73,7 +74,7 @@ fn add(
             let Space { first_id, last_id, .. } = existing.space;
             return Err(IdsError::SpaceExists { name, first_id, last_id }.into());
         }
-        ids::grow(connection, existing.number, last_id, limits);
+        ids::grow(call.connection, existing.number, last_id, limits);
         Ok(())
     })
 }
@@ -106,17 +107,15 @@ fn lease(
         return Err(out_of_range("size", "1 to 1000000000"));
     }
     let at_most = at_most.unwrap_or(MAX_ID).min(MAX_ID);
-    tables::connect(|tables, connection| {
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        tables.require_here()?;
-        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
-        let found = ids::find(connection, &id_space);
+    CellCall::run(Some(cell_id), |call| {
+        call.tables.require_here()?;
+        admission::admit(call, Need::Begin)?;
+        let found = ids::find(call.connection, &id_space);
         let found = found.ok_or_else(|| IdsError::UnknownSpace { name: id_space.clone() })?;
         let size = if or_less { size.min(found.limits.max_range) } else { size };
         let is_limited = !roles::caller_is_admin();
         let request = RangeRequest { cell_id, size, continue_after, at_most, is_limited };
-        draw_ids::draw(connection, &id_space, &found, &request)
+        draw_ids::draw(call.connection, &id_space, &found, &request)
     })
 }
 
@@ -140,13 +139,12 @@ fn confirm(
 ) -> Result<String, ClaimsError> {
     arguments::require!(cell_id, id_space);
     let range = bounds(first_id, last_id)?;
-    tables::connect(|tables, connection| {
-        access::act_for(&catalog::current(connection), cell_id)?;
-        tables.require_here()?;
-        if !ids::exists(connection, &id_space) {
+    CellCall::run(Some(cell_id), |call| {
+        call.tables.require_here()?;
+        if !ids::exists(call.connection, &id_space) {
             return Err(IdsError::UnknownSpace { name: id_space }.into());
         }
-        Ok(ids::state(connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
+        Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
     })
 }
 
@@ -174,22 +172,22 @@ fn restore(
     arguments::require!(cell_id, id_space);
     let range = bounds(first_id, last_id)?;
     let action = action.with("cell_id", cell_id).with("id_space", id_space.as_str());
-    action.with("first_id", range.0).with("last_id", range.1).perform(|tables, connection| {
-        tables.require_here()?;
-        if !catalog::current(connection).cells.contains_key(&cell_id) {
+    action.with("first_id", range.0).with("last_id", range.1).perform(|call| {
+        call.tables.require_here()?;
+        if !call.current_catalog().cells.contains_key(&cell_id) {
             return Err(AccessError::UnknownCell { cell_id }.into());
         }
         durability::promise();
         let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
-        let ExistingSpace { number, space, .. } = ids::lock(connection, &id_space).ok_or_else(unknown)?;
+        let ExistingSpace { number, space, .. } = ids::lock(call.connection, &id_space).ok_or_else(unknown)?;
         if range.0 < space.first_id || range.1 > space.last_id {
             return Err(out_of_range("first_id", "ids of the space"));
         }
-        if let Some(holder) = ids::holder(connection, number, range) {
+        if let Some(holder) = ids::holder(call.connection, number, range) {
             return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
         }
         let next_id = space.next_id.max(space.block_after(range.1));
-        ids::give(connection, number, cell_id, range, next_id, GivenBy::Restore);
+        ids::give(call.connection, number, cell_id, range, next_id, GivenBy::Restore);
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use claims_model::low_water::{self, LeaseList, Mark, Marks};
 use zerocopy::FromBytes;
 
 use crate::cell_slots::{self, CellSlot, MAX_CELLS};
-use crate::tables::Tables;
+use crate::kernel::call::Call;
 use pg::background::own_database;
 use pg::clock::Moment;
 use pg::shared::{Locked, Shared};
@@ -74,9 +74,9 @@ impl Phase {
 pub static MARKS: Shared<[LowWaterMark; MAX_CELLS]> = Shared::new(c"claims low-water marks");
 pub static PHASES: Locked<[Phase; MAX_CELLS]> = Locked::new(c"claims phases");
 
-fn of_cell(tables: &dyn Tables, cell_id: i64) -> Option<(&'static LowWaterMark, usize)> {
+fn of_cell(call: &Call, cell_id: i64) -> Option<(&'static LowWaterMark, usize)> {
     // If the tables are distributed, leases are begun on nodes that do not share this memory.
-    if !tables.shares_memory() {
+    if !call.tables.shares_memory() {
         return None;
     }
     let marks = MARKS.get()?;
@@ -84,15 +84,15 @@ fn of_cell(tables: &dyn Tables, cell_id: i64) -> Option<(&'static LowWaterMark, 
 }
 
 /// Lowers the mark to a lease. The lease's row is in the table, and its transaction is still open.
-pub fn begun(tables: &dyn Tables, cell_id: i64, made_at: Moment) {
-    if let Some((mark, _)) = of_cell(tables, cell_id) {
+pub fn begun(call: &Call, cell_id: i64, made_at: Moment) {
+    if let Some((mark, _)) = of_cell(call, cell_id) {
         mark.marks().begun(made_at.0);
     }
 }
 
 /// Returns the time before which the calling query can see no outstanding leases of a cell.
-pub fn of_caller(tables: &dyn Tables, cell_id: i64) -> Moment {
-    let Some((mark, slot)) = of_cell(tables, cell_id) else { return Moment::MIN };
+pub fn of_caller(call: &Call, cell_id: i64) -> Moment {
+    let Some((mark, slot)) = of_cell(call, cell_id) else { return Moment::MIN };
     let (false, Some(began)) = (xact::uses_transaction_snapshot(), xact::query_began()) else { return Moment::MIN };
     let (own, now) = (Phase::of(cell_id), Moment::now().0);
     let read = PHASES.read(|phases| {
@@ -104,8 +104,8 @@ pub fn of_caller(tables: &dyn Tables, cell_id: i64) -> Moment {
 }
 
 /// Returns the mark of a cell for any caller. `None` if none was published.
-pub fn published(tables: &dyn Tables, cell_id: i64) -> Option<Moment> {
-    let (mark, slot) = of_cell(tables, cell_id)?;
+pub fn published(call: &Call, cell_id: i64) -> Option<Moment> {
+    let (mark, slot) = of_cell(call, cell_id)?;
     let own = Phase::of(cell_id);
     let is_published = |phases: &[Phase; MAX_CELLS]| phases[slot].is_of(&own) && phases[slot].published_at != 0;
     let read = PHASES.read(|phases| is_published(phases).then(|| Moment(mark.low_water.read())));
@@ -114,8 +114,8 @@ pub fn published(tables: &dyn Tables, cell_id: i64) -> Option<Moment> {
 
 /// Records that the calling query has read the list from `from`, a result of [of_caller], and that `oldest` was the first lease
 /// in it.
-pub fn listed(tables: &dyn Tables, cell_id: i64, from: Moment, oldest: Option<Moment>) {
-    let Some((mark, slot)) = of_cell(tables, cell_id).filter(|_| xact::counts_transactions()) else { return };
+pub fn listed(call: &Call, cell_id: i64, from: Moment, oldest: Option<Moment>) {
+    let Some((mark, slot)) = of_cell(call, cell_id).filter(|_| xact::counts_transactions()) else { return };
     let (Some(running), Some(began)) = (xact::oldest_running(), xact::query_began()) else { return };
     // Rows that were written by hand before this time are visible to the snapshot.
     let shown_until = if xact::uses_transaction_snapshot() { Moment::MIN } else { began }.0;

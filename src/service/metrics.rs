@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::counters::{self, Checked, Seen, SeenDurations};
 use super::low_water;
 use super::waiters;
-use crate::store::catalog;
-use crate::{refusals, tables, version};
+use crate::kernel::call::Call;
+use crate::{refusals, version};
 use pg::clock::{Moment, monotonic};
 use pg::jsonb::JsonText;
 use pg::prelude::*;
-use pg::{process, spi};
+use pg::process;
 
 type Sample = (String, JsonText, f64);
 
@@ -24,24 +24,7 @@ fn read_counters()
     if version::are_tables_older() {
         return Ok(TableIterator::new(Vec::new()));
     }
-    let mut cells: Vec<_> = spi::connect(|connection| catalog::current(connection).cells.keys().copied().collect());
-    let tables = tables::at_entry();
-    cells.sort_unstable();
-    let mut samples = Vec::new();
-    let waiters = waiters::seen();
-    for cell_id in cells {
-        if let Some(seen) = counters::seen(cell_id) {
-            of_cell(cell_id, &seen, &mut samples);
-        }
-        if waiters::has_queue(tables) {
-            let waiting = waiters.iter().filter(|waiter| waiter.cell_id == cell_id).count();
-            samples.push(sample("claims_lease_waiters", json!({ "cell": cell_id.to_string() }), waiting as f64));
-        }
-        if let Some(from) = low_water::published(tables, cell_id) {
-            let labels = json!({ "cell": cell_id.to_string() });
-            samples.push(sample("claims_lease_floor_age_seconds", labels, from.seconds_until(Moment::now()).max(0.0)));
-        }
-    }
+    let mut samples = Call::run(of_cells);
     if let Some((described, lost)) = refusals::totals() {
         samples.push(sample("claims_audit_refusals_total", json!({}), described as f64));
         samples.push(sample("claims_audit_lost_total", json!({}), lost as f64));
@@ -52,6 +35,28 @@ fn read_counters()
         samples.push(sample("claims_check_future", json!({}), last.future as f64));
     }
     Ok(TableIterator::new(samples))
+}
+
+/// Returns the samples of all registered cells.
+fn of_cells(call: &Call) -> Vec<Sample> {
+    let mut cells: Vec<_> = call.current_catalog().cells.keys().copied().collect();
+    cells.sort_unstable();
+    let mut samples = Vec::new();
+    let waiters = waiters::seen();
+    for cell_id in cells {
+        if let Some(seen) = counters::seen(cell_id) {
+            of_cell(cell_id, &seen, &mut samples);
+        }
+        if waiters::has_queue(call) {
+            let waiting = waiters.iter().filter(|waiter| waiter.cell_id == cell_id).count();
+            samples.push(sample("claims_lease_waiters", json!({ "cell": cell_id.to_string() }), waiting as f64));
+        }
+        if let Some(from) = low_water::published(call, cell_id) {
+            let labels = json!({ "cell": cell_id.to_string() });
+            samples.push(sample("claims_lease_floor_age_seconds", labels, from.seconds_until(Moment::now()).max(0.0)));
+        }
+    }
+    samples
 }
 
 /// Returns the rows of the view claims.lease_waiters.

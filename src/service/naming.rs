@@ -16,6 +16,7 @@ use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::{ClaimsError, NamesError};
+use crate::kernel::call::CellCall;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::namings::{self, Namings};
@@ -44,6 +45,15 @@ pub fn with_locked_profiles<T>(
         catalog = now;
     }
     Err(NamesError::ProfileChanging.into())
+}
+
+/// Like [`with_locked_profiles`], for a call of a cell, which goes by that catalog from then on.
+pub fn locked<'c, T>(
+    call: &CellCall<'c>,
+    read: impl Fn(&Catalog) -> Result<T, ClaimsError>,
+) -> Result<(CellCall<'c>, T), ClaimsError> {
+    let (catalog, value) = with_locked_profiles(call.connection, call.catalog.clone(), read)?;
+    Ok((call.with_catalog(catalog), value))
 }
 
 /// Returns the result of `read` with the profiles in the snapshot of the calling query, for one bucket type or all.

@@ -3,11 +3,12 @@
 use claims_model::mode::Need;
 
 use super::admission;
+use crate::access;
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
-use crate::store::{admin_log, catalog};
+use crate::kernel::call::Call;
+use crate::store::admin_log;
 use crate::tables::shared::{audit, transfers};
-use crate::{access, tables};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::Connection;
@@ -38,13 +39,13 @@ fn purge(
     batch: fn(&Connection, before: Moment, limit: i64) -> usize,
 ) -> Result<i64, ClaimsError> {
     let older_than = required(older_than, "older_than")?;
-    tables::connect(|tables, connection| {
-        access::administer(tables)?;
+    Call::run(|call| {
+        access::administer()?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
-        admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
+        admission::admit_everybody(&call.current_catalog(), Need::Settle)?;
         let mut total = 0;
         loop {
-            let dropped = batch(connection, before, PURGE_BATCH) as i64;
+            let dropped = batch(call.connection, before, PURGE_BATCH) as i64;
             total += dropped;
             if dropped < PURGE_BATCH {
                 return Ok(total);

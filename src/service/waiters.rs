@@ -14,8 +14,8 @@ use claims_model::waiting::{self, Arrival, Before, Effects, Name, Place, SeenWai
 use claims_model::{Bucket, nesting};
 use zerocopy::FromBytes;
 
+use crate::kernel::call::Call;
 use crate::settings;
-use crate::tables::Tables;
 use pg::background::own_database;
 use pg::clock::monotonic;
 use pg::shared::{Locked, Shared};
@@ -100,8 +100,8 @@ pub struct Waiting {
 
 impl Waiting {
     /// Joins the queue. Returns `None` if there is none, or if it is full.
-    pub fn join(tables: &dyn Tables, cell_id: i64, priority: i32) -> Option<Self> {
-        if !has_queue(tables) || OWN.get().is_some() {
+    pub fn join(call: &Call, cell_id: i64, priority: i32) -> Option<Self> {
+        if !has_queue(call) || OWN.get().is_some() {
             return None;
         }
         let place = change(|queue, now, gate| {
@@ -147,8 +147,8 @@ fn leave(is_taken: impl Fn(&Name) -> bool) {
 }
 
 /// Returns whether waiters have an order. If the tables are distributed, leases are begun on nodes that do not share this memory.
-pub fn has_queue(tables: &dyn Tables) -> bool {
-    GATE.get().is_some() && tables.shares_memory()
+pub fn has_queue(call: &Call) -> bool {
+    GATE.get().is_some() && call.tables.shares_memory()
 }
 
 /// Returns the hashes of a bucket of this database.
@@ -160,22 +160,22 @@ pub fn name(bucket: &Bucket) -> Name {
 
 /// Returns whether somebody may wait for one of the buckets, so that [`before`] decides whether they may be taken. Returns `false`
 /// for a call whose turn it is.
-pub fn is_any_wanted<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b Bucket<'b>>) -> bool {
+pub fn is_any_wanted<'b>(call: &Call, buckets: impl Iterator<Item = &'b Bucket<'b>>) -> bool {
     let Some(gate) = busy_gate() else { return false };
     let database = own_database();
     let mut buckets = buckets;
-    tables.shares_memory() && buckets.any(|bucket| !gate.is_open(quick_hash(database, bucket)))
+    call.tables.shares_memory() && buckets.any(|bucket| !gate.is_open(quick_hash(database, bucket)))
 }
 
 /// Returns whether this call may take all these buckets if they are free: nobody waits for one, or this call waits, too, and nobody comes
 /// before it.
-pub fn is_its_turn<'b, I: Iterator<Item = &'b Bucket<'b>>>(tables: &dyn Tables, buckets: impl Fn() -> I) -> bool {
-    !is_any_wanted(tables, buckets()) || OWN.get().is_some() && before(tables, buckets()).is_empty()
+pub fn is_its_turn<'b, I: Iterator<Item = &'b Bucket<'b>>>(call: &Call, buckets: impl Fn() -> I) -> bool {
+    !is_any_wanted(call, buckets()) || OWN.get().is_some() && before(call, buckets()).is_empty()
 }
 
 /// Returns for free buckets which waiters come before this call; without those for which nobody does.
-pub fn before<'b>(tables: &dyn Tables, free: impl Iterator<Item = &'b Bucket<'b>>) -> Vec<(&'b Bucket<'b>, Before)> {
-    let Some(gate) = busy_gate().filter(|_| tables.shares_memory()) else { return Vec::new() };
+pub fn before<'b>(call: &Call, free: impl Iterator<Item = &'b Bucket<'b>>) -> Vec<(&'b Bucket<'b>, Before)> {
+    let Some(gate) = busy_gate().filter(|_| call.tables.shares_memory()) else { return Vec::new() };
     let database = own_database();
     let wanted = free.filter(|bucket| !gate.is_open(quick_hash(database, bucket)));
     let (buckets, names): (Vec<_>, Vec<_>) = wanted.map(|bucket| (bucket, name(bucket))).unzip();
@@ -187,8 +187,8 @@ pub fn before<'b>(tables: &dyn Tables, free: impl Iterator<Item = &'b Bucket<'b>
 }
 
 /// Returns how many waiters for a bucket come before this call, whether it is free or not.
-pub fn count_before(tables: &dyn Tables, bucket: &Bucket) -> usize {
-    match is_any_wanted(tables, std::iter::once(bucket)) {
+pub fn count_before(call: &Call, bucket: &Bucket) -> usize {
+    match is_any_wanted(call, std::iter::once(bucket)) {
         true => QUEUE.read(|queue| queue.count_before(OWN.get(), &name(bucket))).unwrap_or(0),
         false => 0,
     }
@@ -222,8 +222,8 @@ struct Settled {
 const MAX_SETTLED: usize = 4096;
 
 /// Remembers buckets of settled leases, for the waiters, and whether the buckets have an owner now.
-pub fn settled<'b>(tables: &dyn Tables, buckets: impl Iterator<Item = &'b Bucket<'b>>, has_owner: bool) {
-    if !has_queue(tables) {
+pub fn settled<'b>(call: &Call, buckets: impl Iterator<Item = &'b Bucket<'b>>, has_owner: bool) {
+    if !has_queue(call) {
         return;
     }
     let database = own_database();

@@ -111,13 +111,13 @@ fn cached() -> Option<Rc<Catalog>> {
 }
 
 fn load(connection: &Connection) -> Rc<Catalog> {
-    let tables = tables::at_entry();
+    compatibility::require();
     let mut reads = 0;
     cache::watch(TABLES.iter().copied().filter_map(table::number).collect());
     loop {
         // An invalidation that arrives during the read may be of a change that the read has missed: read again.
         let version = cache::version();
-        let catalog = Rc::new(read(tables, connection, version));
+        let catalog = Rc::new(read(connection, version));
         if cache::version() == version {
             CACHED.replace(Some((version, catalog.clone())));
             return catalog;
@@ -157,13 +157,13 @@ enum CatalogRow {
     },
 }
 
-fn read(tables: &dyn Tables, connection: &Connection, read_at: u64) -> Catalog {
+fn read(connection: &Connection, read_at: u64) -> Catalog {
     let mut shown: [Vec<(i32, String)>; 3] = Default::default();
     let mut names: [Vec<(i32, String, bool)>; 3] = Default::default();
     let (mut naming, mut cells, mut versions) = (HashMap::new(), HashMap::new(), HashMap::new());
     let rows = scanned();
     let has_versions = rows.is_some();
-    for row in rows.unwrap_or_else(|| queried(tables, connection)) {
+    for row in rows.unwrap_or_else(|| queried(connection)) {
         match row {
             CatalogRow::Type { kind, id, name, naming: other, version } => {
                 shown[kind as usize].push((id, name));
@@ -223,7 +223,8 @@ fn scanned() -> Option<Vec<CatalogRow>> {
 }
 
 /// Reads the rows by [ALL].
-fn queried(tables: &dyn Tables, connection: &Connection) -> Vec<CatalogRow> {
+fn queried(connection: &Connection) -> Vec<CatalogRow> {
+    let tables = tables::of_this_database();
     let each = |row: Row| {
         // Ids of types are int4.
         let (part, number) = (row.must::<i32>(1), row.must::<i64>(2));

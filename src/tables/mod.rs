@@ -128,7 +128,6 @@ mod local;
 pub mod rows;
 pub mod shared;
 
-pub use self::bounded::{bounded, bounded_around, bounded_within};
 pub use self::door::*;
 use pg::compatibility;
 use pg::spi::{self, Connection};

@@ -26,6 +26,7 @@ use crate::cell::verify::slice;
 use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::error::{self, Failure, Hindrance};
+use crate::kernel::call::Call;
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
 use crate::tables;
@@ -288,8 +289,6 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
             let task = slice::SliceTask { cell_id: *cell_id, server: service, source_type, correct };
             Ok(RoundEnd::of(task.slice(transactions)?))
         }
-        Job::Purge => {
-            transactions.in_database(|connection| Ok(RoundEnd::of(purge::purge(tables::at_entry(), connection))))
-        }
+        Job::Purge => transactions.in_database(|connection| Ok(RoundEnd::of(purge::purge(&Call::over(connection))))),
     }
 }

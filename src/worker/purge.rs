@@ -2,22 +2,21 @@
 
 use claims_model::mode::Need;
 
+use crate::kernel::call::Call;
 use crate::service::{admission, feed};
 use crate::settings;
+use crate::store::admin_log;
 use crate::store::cell::{observations, tracked};
 use crate::store::holds::requests;
 use crate::store::pass_log::Pass;
-use crate::store::{admin_log, catalog};
-use crate::tables::Tables;
 use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
-use pg::spi::Connection;
 
 /// The number of rows of each kind that one transaction purges.
 const PURGED_AT_ONCE: i64 = 10_000;
 
 /// A function that deletes at most `limit` rows of a kind that are older than its retention, and returns their number.
-type Purger = fn(&dyn Tables, &Connection, limit: i64) -> usize;
+type Purger = fn(&Call, limit: i64) -> usize;
 
 /// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
 const PURGED: [(&str, Purger); 8] = [
@@ -32,59 +31,59 @@ const PURGED: [(&str, Purger); 8] = [
 ];
 
 /// Purges a portion of the old rows. Returns whether it was everything.
-pub fn purge(tables: &dyn Tables, connection: &Connection) -> bool {
+pub fn purge(call: &Call) -> bool {
     let pass = Pass::begin("purge", None, None, None);
-    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(tables, connection, PURGED_AT_ONCE) as i64);
+    let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(call, PURGED_AT_ONCE) as i64);
     let counts: Vec<_> = PURGED.iter().map(drop).collect();
     let all = counts.iter().all(|(_, count)| *count < PURGED_AT_ONCE);
-    pass.succeeded(connection, &counts);
+    pass.succeeded(call.connection, &counts);
     all
 }
 
 /// Returns whether rows may be purged. In read-only mode they may not, because they might be missed when that mode
 /// ends.
-fn may_purge(connection: &Connection) -> bool {
-    admission::admit_everybody(&catalog::current(connection), Need::Settle).is_ok()
+fn may_purge(call: &Call) -> bool {
+    admission::admit_everybody(&call.current_catalog(), Need::Settle).is_ok()
 }
 
-fn purge_outcomes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    if may_purge(connection) { tables.purge_outcomes(connection, settings::outcome_retention(), limit) } else { 0 }
+fn purge_outcomes(call: &Call, limit: i64) -> usize {
+    if may_purge(call) { call.tables.purge_outcomes(call.connection, settings::outcome_retention(), limit) } else { 0 }
 }
 
-fn purge_changes(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::change_retention().filter(|_| may_purge(connection));
-    retention.map_or(0, |retention| feed::drop_old(tables, connection, retention, limit))
+fn purge_changes(call: &Call, limit: i64) -> usize {
+    let retention = settings::change_retention().filter(|_| may_purge(call));
+    retention.map_or(0, |retention| feed::drop_old(call, retention, limit))
 }
 
-fn purge_fences(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    tracked::purge_fences(connection, settings::outcome_retention(), limit)
+fn purge_fences(call: &Call, limit: i64) -> usize {
+    tracked::purge_fences(call.connection, settings::outcome_retention(), limit)
 }
 
 /// Requests are not for distributed tables.
-fn purge_requests(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::request_retention().filter(|_| tables.require_here().is_ok());
-    retention.map_or(0, |retention| requests::purge_old(connection, Moment::now().before(retention), limit))
+fn purge_requests(call: &Call, limit: i64) -> usize {
+    let retention = settings::request_retention().filter(|_| call.tables.require_here().is_ok());
+    retention.map_or(0, |retention| requests::purge_old(call.connection, Moment::now().before(retention), limit))
 }
 
-fn purge_admin_log(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::admin_log_retention().filter(|_| may_purge(connection));
-    retention.map_or(0, |retention| admin_log::purge(connection, Moment::now().before(retention), limit))
+fn purge_admin_log(call: &Call, limit: i64) -> usize {
+    let retention = settings::admin_log_retention().filter(|_| may_purge(call));
+    retention.map_or(0, |retention| admin_log::purge(call.connection, Moment::now().before(retention), limit))
 }
 
-fn purge_audit(_: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::audit_retention().filter(|_| may_purge(connection));
-    retention.map_or(0, |retention| audit::purge(connection, Moment::now().before(retention), limit))
+fn purge_audit(call: &Call, limit: i64) -> usize {
+    let retention = settings::audit_retention().filter(|_| may_purge(call));
+    retention.map_or(0, |retention| audit::purge(call.connection, Moment::now().before(retention), limit))
 }
 
 /// Where tables are distributed there is no cell that observes.
-fn purge_observations(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let retention = settings::observation_retention().filter(|_| tables.require_here().is_ok());
-    retention.map_or(0, |retention| observations::purge(connection, Moment::now().before(retention), limit))
+fn purge_observations(call: &Call, limit: i64) -> usize {
+    let retention = settings::observation_retention().filter(|_| call.tables.require_here().is_ok());
+    retention.map_or(0, |retention| observations::purge(call.connection, Moment::now().before(retention), limit))
 }
 
 /// Distributed tables keep the subjects: there a transfer is a rare thing, and its subjects are on every node.
-fn purge_transfer_subjects(tables: &dyn Tables, connection: &Connection, limit: i64) -> usize {
-    let may_purge = |_: &i64| tables.require_here().is_ok() && may_purge(connection);
+fn purge_transfer_subjects(call: &Call, limit: i64) -> usize {
+    let may_purge = |_: &i64| call.tables.require_here().is_ok() && may_purge(call);
     let retention = settings::transfer_retention().filter(may_purge);
-    retention.map_or(0, |retention| transfers::purge_subjects(connection, Moment::now().before(retention), limit))
+    retention.map_or(0, |retention| transfers::purge_subjects(call.connection, Moment::now().before(retention), limit))
 }

@@ -3,11 +3,11 @@
 use claims_model::Kind;
 
 use super::attribute::first_name_of;
+use crate::access;
 use crate::cell::{attend, services, wakeup};
 use crate::error::{CaptureError, ClaimsError};
 use crate::store::cell::routes;
 use crate::store::{catalog, worker};
-use crate::{access, tables};
 use claims_model::{BadInput, Problem};
 use pg::prelude::*;
 use pg::spi;
@@ -48,7 +48,7 @@ fn may_change() -> Result<(), ClaimsError> {
         for (cell_id, is_registered) in routes::cells(connection) {
             match is_registered {
                 true => access::act_here_for(&catalog::current(connection), cell_id)?,
-                false => access::administer(tables::at_entry())?,
+                false => access::administer()?,
             }
         }
         Ok(())

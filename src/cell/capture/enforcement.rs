@@ -8,7 +8,7 @@ use pgrx::AnyNumeric;
 use crate::admin_action::AdminAction;
 use crate::error::{CaptureError, ClaimsError, notice_of_enforcing};
 use crate::store::cell::declared;
-use crate::{access, arguments, tables};
+use crate::{access, arguments};
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::spi;
@@ -40,15 +40,15 @@ fn set_enforcement(
     let found = spi::connect(|connection| declared::table(connection, table));
     let found = found.ok_or_else(|| ClaimsError::from(CaptureError::NoTable { table }))?;
     access::own_or_administer(found.owner)?;
-    let action = AdminAction::of_cell(tables::at_entry(), "set_enforcement", reason)
+    let action = AdminAction::of_cell("set_enforcement", reason)
         .with("table_name", found.name.as_str())
         .with("attribute", attribute.as_str())
         .with("mode", mode.as_str())
         .with("share", share.as_str())
         .with("declaration", declaration.as_deref());
-    let not_enforced = action.perform(|_, connection| {
-        let not_enforced = declared::not_enforced(connection, table, &attribute, declaration.as_deref());
-        if declared::set_enforcement(connection, table, &attribute, declaration.as_deref(), &mode, &share) {
+    let not_enforced = action.perform(|call| {
+        let not_enforced = declared::not_enforced(call.connection, table, &attribute, declaration.as_deref());
+        if declared::set_enforcement(call.connection, table, &attribute, declaration.as_deref(), &mode, &share) {
             return Ok(not_enforced);
         }
         let table = found.name.clone();

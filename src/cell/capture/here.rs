@@ -9,33 +9,26 @@ use uuid::Uuid;
 use super::leases;
 use super::lenient::LenientBatch;
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::lease::limit;
-use crate::store::catalog;
 use crate::store::cell::skipped_destroys;
-use crate::tables::Tables;
-use pg::spi::Connection;
 
 /// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.
-pub fn claim_all(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    outgoing: Outgoing,
-) -> Result<(), ClaimsError> {
-    let catalog = catalog::current(connection);
+pub fn claim_all(call: &Call, cell_id: i64, outgoing: Outgoing) -> Result<(), ClaimsError> {
+    let catalog = call.current_catalog();
     let most = usize::try_from(limit::of_cell(&catalog, cell_id)).unwrap_or(1);
     let mut skipped = SkippedDestroys::default();
     let portions: VecDeque<Outgoing> = leases::divide_by(&catalog, outgoing, most);
     for portion in portions {
         let mut batch = LenientBatch::new(cell_id, Uuid::now_v7(), portion);
-        if let Err(error) = batch.claim_here(tables, connection) {
+        if let Err(error) = batch.claim_here(call) {
             return Err(batch.explained(error));
         }
         skipped.add(batch.skipped_destroys());
         if !batch.is_empty() {
-            batch.confirm(connection)?;
+            batch.confirm(call.connection)?;
         }
     }
-    skipped_destroys::count(connection, skipped);
+    skipped_destroys::count(call.connection, skipped);
     Ok(())
 }

@@ -21,9 +21,9 @@ use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::presented::{Presented, may_be_outdated};
 use crate::error::{CellError, ClaimsError};
+use crate::kernel::call::Call;
 use crate::settings;
 use crate::store::catalog;
-use crate::tables::Tables;
 use pg::spi::Connection;
 use pg::xact;
 
@@ -117,11 +117,11 @@ impl LenientBatch {
 
     /// Claims in this database, for the current transaction, without the destroys that cannot be made. Raises an error for all other
     /// conflicts.
-    pub fn claim_here(&mut self, tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
+    pub fn claim_here(&mut self, call: &Call) -> Result<(), ClaimsError> {
         while !self.is_empty() {
             pgrx::check_for_interrupts!();
-            match local::claim(tables, connection, self.cell_id, &self.outgoing) {
-                Err(error) if !self.gives_way(connection, &error) => return Err(error),
+            match local::claim(call, self.cell_id, &self.outgoing) {
+                Err(error) if !self.gives_way(call.connection, &error) => return Err(error),
                 Err(_) => {}
                 Ok(()) => return Ok(()),
             }

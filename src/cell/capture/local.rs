@@ -3,19 +3,13 @@
 use claims_model::outgoing::Outgoing;
 
 use crate::error::{CellError, ClaimsError};
+use crate::kernel::call::Call;
 use crate::service::lease::here;
-use crate::tables::Tables;
 use pg::libpq::RemoteError;
-use pg::spi::Connection;
 
 /// Claims and gives up the names of a batch. Returns conflicts in the form in which a service answers with them.
-pub fn claim(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    outgoing: &Outgoing,
-) -> Result<(), ClaimsError> {
-    here::claim(tables, connection, cell_id, outgoing).map_err(as_answered)
+pub fn claim(call: &Call, cell_id: i64, outgoing: &Outgoing) -> Result<(), ClaimsError> {
+    here::claim(call, cell_id, outgoing).map_err(as_answered)
 }
 
 /// Returns conflicts as a service's error, and other errors as they are.

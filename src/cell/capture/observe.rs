@@ -18,11 +18,11 @@ use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, afterwards};
 use crate::cell::track;
 use crate::error::{CellError, ClaimsError};
+use crate::kernel::call::Call;
 use crate::service::lease::limit;
 use crate::settings;
 use crate::store::catalog;
 use crate::store::cell::authority;
-use crate::tables::Tables;
 use pg::interrupts;
 use pg::settings::LockWaits;
 use pg::spi::Connection;
@@ -58,7 +58,7 @@ impl Observed {
     }
 
     /// Claims what can be claimed, and records the rest.
-    pub fn send(self, tables: &dyn Tables, connection: &Connection, routes: &Routes) -> Result<(), ClaimsError> {
+    pub fn send(self, call: &Call, routes: &Routes) -> Result<(), ClaimsError> {
         let Observed { sending, pending } = self;
         let began = Instant::now();
         let deadline = began + time_limit();
@@ -68,8 +68,8 @@ impl Observed {
         while let Some((place, mut outgoing)) = batches.pop_front() {
             let mut missed = Vec::new();
             let begun = attempt(|| match &place {
-                Place::Service(server) => begin(connection, cell_id, server, deadline, &mut outgoing, &mut missed),
-                Place::Here => claim_here(tables, connection, cell_id, deadline, &mut outgoing, &mut missed),
+                Place::Service(server) => begin(call.connection, cell_id, server, deadline, &mut outgoing, &mut missed),
+                Place::Here => claim_here(call, cell_id, deadline, &mut outgoing, &mut missed),
             });
             let outcome = match begun {
                 Ok(parts) => {
@@ -89,7 +89,7 @@ impl Observed {
         if let Some(sending) = sending {
             log::mark_observed_sent(sending, routes);
         }
-        record(connection, deadline);
+        record(call.connection, deadline);
         observations::add_delay(began.elapsed());
         Ok(())
     }
@@ -174,21 +174,20 @@ fn begin(
 
 /// Claims in this database without what cannot be had. Waits for locks no longer than the deadline.
 fn claim_here(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &Call,
     cell_id: i64,
     deadline: Instant,
     outgoing: &mut Outgoing,
     missed: &mut Vec<Missed>,
 ) -> Result<Parts, ClaimsError> {
     let _waits = LockWaits::until(deadline);
-    let most = usize::try_from(limit::of_cell(&catalog::current(connection), cell_id)).unwrap_or(1);
-    let parts = divide(connection, outgoing, most.min(RECORDS));
+    let most = usize::try_from(limit::of_cell(&call.current_catalog(), cell_id)).unwrap_or(1);
+    let parts = divide(call.connection, outgoing, most.min(RECORDS));
     if !parts.is_empty() {
         return Ok(parts);
     }
     while !outgoing.is_empty() {
-        match local::claim(tables, connection, cell_id, outgoing) {
+        match local::claim(call, cell_id, outgoing) {
             Ok(()) => break,
             Err(error) => missed.extend(leave_out(outgoing, error)?),
         }

@@ -20,11 +20,12 @@ use super::{conflicts, log, slow_search};
 use crate::cell::client::{Service, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
+use crate::kernel::call::Call;
 use crate::store::catalog;
 use crate::store::cell::authority;
 use crate::store::cell::routes;
 use crate::store::cell::tracked::{self, TrackedLease};
-use crate::{access, arguments, tables};
+use crate::{access, arguments};
 use pg::jsonb::JsonText;
 use pg::prelude::*;
 use pg::roles;
@@ -96,7 +97,7 @@ fn send_pending(connection: &Connection, routes: &Rc<Routes>, automatic: bool) -
     let observed = Observed::begin(connection, &mut pending, routes);
     let lease = send_enforced(connection, routes, automatic, pending)?;
     log::mark_sent(sending, routes);
-    observed.send(tables::at_entry(), connection, routes)?;
+    observed.send(&Call::over(connection), routes)?;
     Ok(lease)
 }
 
@@ -131,7 +132,7 @@ fn send_enforced(
     let leases = services.iter().map(|service| Leases { connection, service, cell_id, automatic });
     let begun = leases::begin_all(leases.zip(outgoing).collect())?;
     if let Some(outgoing) = here {
-        here::claim_all(tables::at_entry(), connection, cell_id, outgoing)?;
+        here::claim_all(&Call::over(connection), cell_id, outgoing)?;
     }
     // None if all destroys were skipped.
     let first = begun.first().map(|begun| begun.lease);

@@ -9,7 +9,7 @@ use pg::xact;
 #[search_path(pg_catalog, pg_temp)]
 fn skip_capture(reason: Option<String>) -> Result<(), ErrorReport> {
     xact::must_be_writable(c"claims.skip_capture()");
-    AdminAction::begin("skip_capture", reason)?.perform(|_, _| Ok(()))?;
+    AdminAction::begin("skip_capture", reason)?.perform(|_| Ok(()))?;
     log::skip();
     Ok(())
 }

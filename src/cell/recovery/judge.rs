@@ -12,7 +12,7 @@ use crate::cell::client::leases::OutstandingLease;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
 use crate::store::cell::tracked::{self, LeaseArgument};
-use crate::{access, arguments, settings, tables};
+use crate::{access, arguments, settings};
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -68,7 +68,7 @@ fn judge_leases(
 #[search_path(pg_catalog, pg_temp)]
 fn purge_fences() -> Result<i64, ErrorReport> {
     spi::connect(|connection| {
-        access::administer(tables::at_entry())?;
+        access::administer()?;
         Ok::<_, ClaimsError>(tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH) as i64)
     })
     .map_err(ErrorReport::from)

@@ -6,7 +6,7 @@ use claims_model::{BadInput, Problem};
 use super::hints;
 use crate::error::{ClaimsError, HoldError};
 use crate::store::holds::requests;
-use crate::{access, arguments, settings, tables};
+use crate::{access, arguments, settings};
 use pg::clock::Moment;
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
@@ -98,7 +98,7 @@ pub fn retry_requests(queue: Option<String>, entity: Option<String>) -> Result<i
 pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Result<i64, ErrorReport> {
     Ok(spi::connect(|connection| {
         arguments::require!(queue, older_than);
-        access::administer(tables::at_entry())?;
+        access::administer()?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
         requests::purge_lost_holds(connection, &queue, before);

@@ -9,13 +9,12 @@ use super::grants::{self, Audience, role_called};
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
-use crate::tables::Tables;
+use crate::kernel::call::Call;
 use crate::tables::rows::cells::Registration;
 use crate::tables::shared::admin;
 use pg::jsonb::{Extent, Jsonb};
 use pg::name::Name;
 use pg::prelude::*;
-use pg::spi::Connection;
 
 /// Maximum size of a cell's attributes.
 const LARGEST_ATTRIBUTES: Extent = Extent { bytes: ATTRIBUTES_BYTES, depth: ATTRIBUTES_DEPTH };
@@ -45,9 +44,9 @@ fn register_cell(
     }
     let action = action.with("cell_id", cell_id).with("role_name", role_name.as_str());
     let action = action.with("name", name.as_deref()).with("address", address.as_deref());
-    Ok(action.perform(|tables, connection| {
-        let role = role_called(connection, &role_name)?;
-        register(tables, connection, &role_name, &Registration { cell_id, role, name, address, attributes })
+    Ok(action.perform(|call| {
+        let role = role_called(call.connection, &role_name)?;
+        register(call, &role_name, &Registration { cell_id, role, name, address, attributes })
     })?)
 }
 
@@ -68,32 +67,27 @@ fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
 }
 
 /// Registers a cell. A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
-fn register(
-    tables: &dyn Tables,
-    connection: &Connection,
-    role_name: &str,
-    cell: &Registration,
-) -> Result<(), ClaimsError> {
+fn register(call: &Call, role_name: &str, cell: &Registration) -> Result<(), ClaimsError> {
     // Two calls that register one cell serialize here, so the second one sees the role that the first has set.
-    admin::lock_grants(tables, connection)?;
-    let before = tables.role_of_cell(connection, cell.cell_id);
+    call.tables.lock_grants(call.connection)?;
+    let before = call.tables.role_of_cell(call.connection, cell.cell_id);
     // The grants come before the row, because their error names the node that lacks the role. An error of the row names none.
-    tables.change_grants(connection, role_name, &["reader", "cell"], true);
-    tables.register(connection, cell);
+    call.tables.change_grants(call.connection, role_name, &["reader", "cell"], true);
+    call.tables.register(call.connection, cell);
     if let Some(before) = before.filter(|before| *before != cell.role) {
-        take_away(tables, connection, before);
+        take_away(call, before);
     }
     Ok(())
 }
 
 /// Revokes the grants of cells from a role that has lost a cell, if it was the last one.
-pub fn take_away(tables: &dyn Tables, connection: &Connection, before: Oid) {
-    if tables.has_cells(connection, before) {
+pub fn take_away(call: &Call, before: Oid) {
+    if call.tables.has_cells(call.connection, before) {
         return;
     }
-    let Some(old_name) = admin::role_name(connection, before) else { return };
-    tables.change_grants(connection, &old_name, &["cell"], false);
-    if !grants::has(connection, Audience::Reader, before) {
-        tables.change_grants(connection, &old_name, &["reader"], false);
+    let Some(old_name) = admin::role_name(call.connection, before) else { return };
+    call.tables.change_grants(call.connection, &old_name, &["cell"], false);
+    if !grants::has(call.connection, Audience::Reader, before) {
+        call.tables.change_grants(call.connection, &old_name, &["reader"], false);
     }
 }

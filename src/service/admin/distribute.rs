@@ -4,9 +4,8 @@ use claims_model::{BadInput, Problem};
 
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, DistributionError, notice_of_distributing};
-use crate::tables;
+use crate::kernel::call::Call;
 use crate::tables::citus::{catalog, distribute as store, extension, feed, layout};
-use crate::tables::shared::admin;
 use pg::compatibility;
 use pg::prelude::*;
 
@@ -36,27 +35,27 @@ fn distribute_tables(shards: Option<i32>, reason: Option<String>) -> Result<i32,
     if is_distributed {
         return Err(DistributionError::Already.into());
     }
-    action.with("shards", shards).perform(|_, connection| {
-        if let Some(owner) = store::owner_without_login(connection) {
+    action.with("shards", shards).perform(|call| {
+        if let Some(owner) = store::owner_without_login(call.connection) {
             return Err(DistributionError::OwnerCannotLogIn { owner }.into());
         }
-        if let Some((node, message)) = store::unreachable_node(connection) {
+        if let Some((node, message)) = store::unreachable_node(call.connection) {
             return Err(DistributionError::Unreachable { node, message }.into());
         }
-        if let Some(what) = store::in_use(connection) {
+        if let Some(what) = store::in_use(call.connection) {
             return Err(DistributionError::InUse { what }.into());
         }
-        extension::hand_over(connection)?;
-        let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(connection).max(1));
-        store::distribute_tables(connection, shards, |step| {
+        extension::hand_over(call.connection)?;
+        let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(call.connection).max(1));
+        store::distribute_tables(call.connection, shards, |step| {
             notice_of_distributing(step.table, step.number, step.of, &step.size)
         });
         // Chosen again: the tables are distributed now. Citus has installed the extension on the other nodes, without any grants.
-        let tables = tables::at_entry();
-        admin::lock_grants(tables, connection)?;
-        tables.refresh_grants(connection);
+        let tables = Call::over(call.connection).tables;
+        tables.lock_grants(call.connection)?;
+        tables.refresh_grants(call.connection);
         // The feed is now stored on another node, where transaction ids of this node mean nothing.
-        feed::era(connection);
+        feed::era(call.connection);
         Ok(shards)
     })
 }

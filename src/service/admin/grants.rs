@@ -100,10 +100,10 @@ fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
 #[search_path(pg_catalog, pg_temp)]
 fn refresh_grants() -> Result<(), ErrorReport> {
     let action = AdminAction::without_reason("refresh_grants")?;
-    Ok(action.perform(|tables, connection| {
-        tables.hand_over(connection)?;
-        admin::lock_grants(tables, connection)?;
-        outside_of_scripts(|| tables.refresh_grants(connection));
+    Ok(action.perform(|call| {
+        call.tables.hand_over(call.connection)?;
+        call.tables.lock_grants(call.connection)?;
+        outside_of_scripts(|| call.tables.refresh_grants(call.connection));
         Ok(())
     })?)
 }
@@ -111,11 +111,11 @@ fn refresh_grants() -> Result<(), ErrorReport> {
 fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
     let action = AdminAction::without_reason(audience.granting())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    action.with("role_name", role_name.as_str()).perform(|tables, connection| {
-        role_called(connection, &role_name)?;
-        admin::lock_grants(tables, connection)?;
-        tables.change_grants(connection, &role_name, audience.names(), true);
-        admin::grant_select(tables, connection, audience.relations(), &role_name);
+    action.with("role_name", role_name.as_str()).perform(|call| {
+        role_called(call.connection, &role_name)?;
+        call.tables.lock_grants(call.connection)?;
+        call.tables.change_grants(call.connection, &role_name, audience.names(), true);
+        call.tables.grant_select(call.connection, audience.relations(), &role_name);
         Ok(())
     })
 }
@@ -124,13 +124,13 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
 fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError> {
     let action = AdminAction::without_reason(audience.revoking())?;
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
-    action.with("role_name", role_name.as_str()).perform(|tables, connection| {
-        let role = role_called(connection, &role_name)?;
-        admin::lock_grants(tables, connection)?;
-        admin::revoke_select(tables, connection, audience.relations(), role, &role_name);
-        tables.change_grants(connection, &role_name, audience.names(), false);
-        if tables.has_cells(connection, role) {
-            tables.change_grants(connection, &role_name, &["reader", "cell"], true);
+    action.with("role_name", role_name.as_str()).perform(|call| {
+        let role = role_called(call.connection, &role_name)?;
+        call.tables.lock_grants(call.connection)?;
+        call.tables.revoke_select(call.connection, audience.relations(), role, &role_name);
+        call.tables.change_grants(call.connection, &role_name, audience.names(), false);
+        if call.tables.has_cells(call.connection, role) {
+            call.tables.change_grants(call.connection, &role_name, &["reader", "cell"], true);
         }
         Ok(())
     })

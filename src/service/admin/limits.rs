@@ -5,7 +5,6 @@ use claims_model::{BadInput, Problem};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError};
-use crate::store::catalog;
 use crate::tables::shared::limits::{self, CellLimits};
 use pg::prelude::*;
 use pg::roles;
@@ -41,14 +40,14 @@ fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Resu
     let action = action.with("cell_id", cell_id).with("max_outstanding", max_outstanding);
     let action = action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second);
     let action = action.with("max_priority", max_priority).with("refusals_per_second", refusals_per_second);
-    action.perform(|tables, connection| {
-        if begins_per_second.is_some() && !tables.counts_begins(connection) {
+    action.perform(|call| {
+        if begins_per_second.is_some() && !call.tables.counts_begins(call.connection) {
             return Err(AdminError::NotPreloaded.into());
         }
-        if !catalog::current(connection).cells.contains_key(&cell_id) {
+        if !call.current_catalog().cells.contains_key(&cell_id) {
             return Err(AccessError::UnknownCell { cell_id }.into());
         }
-        limits::set(connection, cell_id, limits, &reason, &roles::name(roles::caller()));
+        limits::set(call.connection, cell_id, limits, &reason, &roles::name(roles::caller()));
         Ok(())
     })
 }

@@ -6,7 +6,6 @@ use claims_model::{BadInput, Problem};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError};
-use crate::store::catalog;
 use crate::tables::shared::modes;
 use pg::prelude::*;
 use pg::roles;
@@ -26,12 +25,12 @@ fn set(mode: Option<String>, reason: Option<String>, cell_id: Option<i64>) -> Re
     let unknown = || BadInput::new("mode", Problem::OutOfRange { allowed: "open, settle_only or read_only" });
     let mode = Mode::named(&required(mode, "mode")?).ok_or_else(unknown)?;
     let reason = action.reason().to_owned();
-    action.with("mode", mode.name()).with("cell_id", cell_id).perform(|_, connection| match cell_id {
-        Some(cell_id) if !catalog::current(connection).cells.contains_key(&cell_id) => {
+    action.with("mode", mode.name()).with("cell_id", cell_id).perform(|call| match cell_id {
+        Some(cell_id) if !call.current_catalog().cells.contains_key(&cell_id) => {
             Err(AccessError::UnknownCell { cell_id }.into())
         }
         _ => {
-            modes::set(connection, cell_id, mode, &reason, &roles::name(roles::caller()));
+            modes::set(call.connection, cell_id, mode, &reason, &roles::name(roles::caller()));
             Ok(())
         }
     })

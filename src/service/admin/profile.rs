@@ -14,18 +14,15 @@ use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 use super::names;
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, NamesError, TransferError, notice_of_look_alikes};
+use crate::kernel::call::Call;
 use crate::service::feed;
-use crate::store::catalog;
 use crate::tables::rows::feed::{Change as FeedChange, ChangeSet};
 use crate::tables::rows::names::{PORTION, Renamed, Renaming};
 use crate::tables::rows::skeletons::Bearing;
-use crate::tables::shared::admin::lock_types;
 use crate::tables::shared::{names as statements, transfers};
-use crate::tables::{self, Tables};
 use crate::{arguments, settings};
 use pg::clock::Moment;
 use pg::prelude::*;
-use pg::spi::Connection;
 use pg::{wait, xact};
 
 /// Interval between checks for unsettled leases.
@@ -66,8 +63,8 @@ fn set(
     let confusables = confusables.map(|name| names::confusables(Some(name))).transpose()?;
     let dry_run = arguments::required(dry_run, "dry_run")?;
     // Takes the old naming from the current catalog, and builds a type with the new profile.
-    let change = |connection: &Connection| {
-        let catalog = catalog::current(connection);
+    let change = |call: &Call| {
+        let catalog = call.current_catalog();
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let old = catalog.types.naming(number);
@@ -80,19 +77,19 @@ fn set(
         })
     };
     if dry_run {
-        return tables::connect(|tables, connection| change(connection)?.collisions(tables, connection));
+        return Call::run(|call| change(call)?.collisions(call));
     }
     let named = [("bucket_type", bucket_type.as_str()), ("profile", profile.name())];
     let action = named.into_iter().fold(action, |action, (name, value)| action.with(name, value));
-    action.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|tables, connection| {
+    action.with("confusables", confusables.map(|choice| choice.name())).perform_counted(|call| {
         if xact::uses_transaction_snapshot() {
             return Err(NamesError::OldSnapshot.into());
         }
-        tables::bounded(tables, connection, || {
-            lock_types(tables, connection)?;
-            tables.lock_names(connection, change(connection)?.number);
+        call.bounded(|| {
+            call.tables.lock_types(call.connection)?;
+            call.tables.lock_names(call.connection, change(call)?.number);
             // Read again under the lock, where no other session changes the type.
-            let renamed = change(connection)?.perform(tables, connection)?;
+            let renamed = change(call)?.perform(call)?;
             Ok((Vec::new(), vec![("renamed", renamed)]))
         })
     })
@@ -108,7 +105,7 @@ struct Change {
 
 /// Writes the renamed names to the change feed: the old names as freed, the new ones as taken, and as replaced those of which
 /// only the displayed spelling differs.
-fn tell(tables: &dyn Tables, connection: &Connection, renamed: &[Renamed]) {
+fn tell(call: &Call, renamed: &[Renamed]) {
     let mut by_cell: BTreeMap<i64, Vec<&Renamed>> = BTreeMap::new();
     for one in renamed {
         by_cell.entry(one.cell_id).or_default().push(one);
@@ -131,7 +128,7 @@ fn tell(tables: &dyn Tables, connection: &Connection, renamed: &[Renamed]) {
             });
         }
     }
-    feed::tell(tables, connection, &sets, Moment::now());
+    feed::tell(call, &sets, Moment::now());
 }
 
 /// The effects of a change on the existing names.
@@ -146,9 +143,9 @@ struct Plan {
 }
 
 impl Change {
-    fn plan(&self, tables: &dyn Tables, connection: &Connection) -> Plan {
+    fn plan(&self, call: &Call) -> Plan {
         let mut plan = Plan::default();
-        tables.each_name(connection, self.number, &mut |name| {
+        call.tables.each_name(call.connection, self.number, &mut |name| {
             let becomes = plan.survey.add(name.displayed(), name.cell_id, self.number, &self.types);
             let Some((new, skeleton)) = becomes else { return };
             plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
@@ -164,61 +161,61 @@ impl Change {
         plan
     }
 
-    fn collisions(&self, tables: &dyn Tables, connection: &Connection) -> Result<Vec<Collision>, ClaimsError> {
+    fn collisions(&self, call: &Call) -> Result<Vec<Collision>, ClaimsError> {
         if self.old == self.new {
             return Ok(Vec::new());
         }
-        let survey = self.plan(tables, connection).survey;
-        self.notice(tables, connection, &survey);
-        Ok(self.list_collisions(tables, connection, &survey))
+        let survey = self.plan(call).survey;
+        self.notice(call, &survey);
+        Ok(self.list_collisions(call, &survey))
     }
 
-    fn list_collisions(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) -> Vec<Collision> {
+    fn list_collisions(&self, call: &Call, survey: &Survey) -> Vec<Collision> {
         if survey.is_clean() {
             return Vec::new();
         }
         let mut found = Collisions::default();
-        tables.each_name(connection, self.number, &mut |name| {
+        call.tables.each_name(call.connection, self.number, &mut |name| {
             found.add(survey, (&name.value, name.displayed()), name.cell_id, self.number, &self.types);
         });
         found.list()
     }
 
     /// Raises a NOTICE for claims that are confusable with reserved names. Both stay.
-    fn notice(&self, tables: &dyn Tables, connection: &Connection, survey: &Survey) {
+    fn notice(&self, call: &Call, survey: &Survey) {
         if !survey.is_clean() || !survey.has_claims_beside_reserved() {
             return;
         }
         let mut alike = LookAlikes::default();
-        tables.each_name(connection, self.number, &mut |name| {
+        call.tables.each_name(call.connection, self.number, &mut |name| {
             alike.add(survey, name.displayed(), name.cell_id, self.number, &self.types);
         });
         notice_of_look_alikes(&alike.list());
     }
 
-    fn rename(&self, tables: &dyn Tables, connection: &Connection, renamings: &[Renaming]) {
-        let renamed = tables.rename(connection, self.number, renamings, feed::is_on());
+    fn rename(&self, call: &Call, renamings: &[Renaming]) {
+        let renamed = call.tables.rename(call.connection, self.number, renamings, feed::is_on());
         if !renamed.is_empty() {
-            return tell(tables, connection, &renamed);
+            return tell(call, &renamed);
         }
         if feed::is_on() && !renamings.is_empty() {
-            feed::notify_readers(connection);
+            feed::notify_readers(call.connection);
         }
     }
 
     /// Replaces the skeletons of the type by those of the plan.
-    fn replace_skeletons(&self, tables: &dyn Tables, connection: &Connection, plan: &Plan) {
-        statements::forget_skeletons(connection, self.number);
+    fn replace_skeletons(&self, call: &Call, plan: &Plan) {
+        statements::forget_skeletons(call.connection, self.number);
         for (wanted, bearing) in [(&plan.claimed, Bearing::Claimed), (&plan.reserved, Bearing::Reserved)] {
             for portion in wanted.chunks(PORTION) {
                 let portion: Vec<_> = portion.iter().map(|(skeleton, bucket)| (*skeleton, bucket)).collect();
-                tables.put_skeletons(connection, &portion, bearing);
+                call.tables.put_skeletons(call.connection, &portion, bearing);
             }
         }
     }
 
     /// Changes the profile. Returns how many names were renamed.
-    fn perform(&self, tables: &dyn Tables, connection: &Connection) -> Result<i64, ClaimsError> {
+    fn perform(&self, call: &Call) -> Result<i64, ClaimsError> {
         if self.old == self.new {
             return Ok(0);
         }
@@ -226,14 +223,14 @@ impl Change {
         if !transfers::writes_announced() {
             return Err(ClaimsError::TableLocked);
         }
-        if let Some((transfer, cell_id)) = transfers::of_any_whole_cell(connection) {
+        if let Some((transfer, cell_id)) = transfers::of_any_whole_cell(call.connection) {
             return Err(TransferError::CellMoves { transfer, cell_id }.into());
         }
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         let plan = loop {
-            let plan = self.plan(tables, connection);
+            let plan = self.plan(call);
             if !plan.survey.is_clean() {
-                let collisions = self.list_collisions(tables, connection, &plan.survey);
+                let collisions = self.list_collisions(call, &plan.survey);
                 return Err(NamesError::Collisions { collisions }.into());
             }
             match plan.held {
@@ -242,10 +239,10 @@ impl Change {
                 held => return Err(NamesError::HeldByLeases { held }.into()),
             }
         };
-        self.notice(tables, connection, &plan.survey);
-        self.rename(tables, connection, &plan.renamings);
-        self.replace_skeletons(tables, connection, &plan);
-        statements::set_profile(connection, self.number, self.new);
+        self.notice(call, &plan.survey);
+        self.rename(call, &plan.renamings);
+        self.replace_skeletons(call, &plan);
+        statements::set_profile(call.connection, self.number, self.new);
         Ok(plan.renamings.len() as i64)
     }
 }

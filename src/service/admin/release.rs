@@ -10,18 +10,17 @@ use super::cells::take_away;
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
+use crate::kernel::call::CellCall;
 use crate::service::{admission, audit, feed};
 use crate::settings::{self, Audit};
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::cells::Leftovers;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::skeletons::SkeletonChange;
 use crate::tables::shared::admin;
-use crate::tables::{self, Tables};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
-use pg::spi::{self, Connection};
+use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -58,11 +57,12 @@ fn release(
         return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
     }
     let action = action.with("cell_id", cell_id).with("max_results", max_results);
-    let (released, is_open) = action.perform_counted(|tables, connection| {
-        let catalog = catalog::current(connection);
+    let (released, is_open) = action.perform_counted(|call| {
+        let call = &call.of_cell(cell_id);
+        let catalog = &call.catalog;
         let is_open =
-            catalog.cells.contains_key(&cell_id) && admission::mode_allows(&catalog, cell_id, Need::Begin).is_ok();
-        let released = release_some(tables, connection, &catalog, cell_id, max_results.into());
+            catalog.cells.contains_key(&cell_id) && admission::mode_allows(catalog, cell_id, Need::Begin).is_ok();
+        let released = release_some(call, max_results.into());
         Ok(((released, is_open), vec![("released", released)]))
     })?;
     if is_open {
@@ -72,38 +72,36 @@ fn release(
 }
 
 /// Releases claims, and the skeletons of those whose types refuse confusable names. Writes them to the change feed as freed.
-fn release_some(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    max_results: i64,
-) -> i64 {
+fn release_some(call: &CellCall, max_results: i64) -> i64 {
     // The audit log needs the names.
-    if !catalog.types.refuse_confusables()
+    if !call.catalog.types.refuse_confusables()
         && settings::audit() == Audit::Off
-        && let Some(released) = tables.release_in_bulk(connection, cell_id, max_results, feed::is_on())
+        && let Some(released) = call.tables.release_in_bulk(call.connection, call.cell_id, max_results, feed::is_on())
     {
         if released > 0 && feed::is_on() {
-            feed::notify_readers(connection);
+            feed::notify_readers(call.connection);
         }
         return released;
     }
-    let _waits = tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
-    let Ok(count) = tables::bounded(tables, connection, || {
-        let released = tables.release(connection, cell_id, max_results);
-        Ok::<_, Infallible>(finish(tables, connection, catalog, cell_id, &released))
+    let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
+    let Ok(count) = call.bounded(|| {
+        let released = call.tables.release(call.connection, call.cell_id, max_results);
+        Ok::<_, Infallible>(finish(call, &released))
     });
     count
 }
 
 /// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
-fn finish(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, cell_id: i64, released: &[Bucket]) -> i64 {
-    tables.change_skeletons(connection, SkeletonChange::Free, &skeletons(released.iter(), &catalog.types));
-    let set = ChangeSet { change: Change::Destroy(cell_id), cause: None, buckets: released.iter().collect() };
+fn finish(call: &CellCall, released: &[Bucket]) -> i64 {
+    call.tables.change_skeletons(
+        call.connection,
+        SkeletonChange::Free,
+        &skeletons(released.iter(), &call.catalog.types),
+    );
+    let set = ChangeSet { change: Change::Destroy(call.cell_id), cause: None, buckets: released.iter().collect() };
     let sets = [set];
-    feed::tell(tables, connection, &sets, Moment::now());
-    audit::changed(tables, connection, &catalog.types, (cell_id, "released"), &sets);
+    feed::tell(call, &sets, Moment::now());
+    audit::changed(call, "released", &sets);
     released.len() as i64
 }
 
@@ -116,17 +114,17 @@ fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), Error
 fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsError> {
     let action = AdminAction::begin("remove_cell", reason)?;
     let cell_id = required(cell_id, "cell_id")?;
-    action.with("cell_id", cell_id).perform(|tables, connection| {
+    action.with("cell_id", cell_id).perform(|call| {
         // Under this lock no other session registers the cell or gives its role another cell.
-        admin::lock_grants(tables, connection)?;
-        let Some(role) = tables.role_of_cell(connection, cell_id) else {
+        call.tables.lock_grants(call.connection)?;
+        let Some(role) = call.tables.role_of_cell(call.connection, cell_id) else {
             return Err(AccessError::UnknownCell { cell_id }.into());
         };
-        if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(connection, cell_id) {
+        if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(call.connection, cell_id) {
             return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
         }
-        admin::remove_cell(connection, cell_id);
-        take_away(tables, connection, role);
+        admin::remove_cell(call.connection, cell_id);
+        take_away(call, role);
         Ok(())
     })
 }

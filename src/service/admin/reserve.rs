@@ -12,12 +12,13 @@ use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Type
 
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
+use crate::kernel::call::Call;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use crate::store::catalog::{self, Catalog};
+use crate::tables::CONTENTION_SQLSTATES;
 use crate::tables::rows::names::{Reserved, ReservedBy};
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::{names, skeletons};
-use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
 use crate::{arguments, settings};
 use pg::clock::Moment;
 use pg::prelude::*;
@@ -40,9 +41,9 @@ fn reserve_names(
     arguments::require!(bucket_type, bucket_values);
     let reason = action.reason().to_owned();
     let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(action.perform_counted(|tables, connection| {
-        let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        let reserved = reserve(tables, connection, &catalog, &names, &reason)?;
+    Ok(action.perform_counted(|call| {
+        let (catalog, names) = named(call.connection, &bucket_type, &bucket_values)?;
+        let reserved = reserve(call, &catalog, &names, &reason)?;
         Ok((reserved, vec![("reserved", reserved)]))
     })?)
 }
@@ -57,19 +58,19 @@ fn unreserve_names(
     let action = AdminAction::begin("unreserve_names", reason)?;
     arguments::require!(bucket_type, bucket_values);
     let action = action.with("bucket_type", bucket_type.as_str()).with("bucket_values", bucket_values.clone());
-    Ok(action.perform_counted(|tables, connection| {
-        let (catalog, names) = named(connection, &bucket_type, &bucket_values)?;
-        let freed = unreserve(tables, connection, &catalog, &names);
+    Ok(action.perform_counted(|call| {
+        let (catalog, names) = named(call.connection, &bucket_type, &bucket_values)?;
+        let freed = unreserve(call, &catalog, &names);
         Ok((freed, vec![("freed", freed)]))
     })?)
 }
 
-fn unreserve(tables: &dyn Tables, connection: &Connection, catalog: &Catalog, names: &[Reserved]) -> i64 {
+fn unreserve(call: &Call, catalog: &Catalog, names: &[Reserved]) -> i64 {
     let Some(number) = names.first().map(|name| name.bucket.bucket_type) else { return 0 };
     let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-    let freed = names::unreserve(connection, number, &values);
+    let freed = names::unreserve(call.connection, number, &values);
     let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-    tables.change_skeletons(connection, SkeletonChange::Unreserve, &skeletons(freed.iter(), &catalog.types));
+    call.tables.change_skeletons(call.connection, SkeletonChange::Unreserve, &skeletons(freed.iter(), &catalog.types));
     freed.len() as i64
 }
 
@@ -112,37 +113,31 @@ fn canonical(types: &Types, bucket_type: i32, given: &str) -> Result<Reserved, P
     Ok(Reserved { bucket: Bucket { bucket_type, value: value.into() }, display })
 }
 
-fn reserve(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    names: &[Reserved],
-    reason: &str,
-) -> Result<i64, ClaimsError> {
+fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> Result<i64, ClaimsError> {
     let Some(bucket_type) = names.first().map(|name| name.bucket.bucket_type) else { return Ok(0) };
     let role = roles::name(roles::caller());
     let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     for attempt in 0..ATTEMPTS {
         let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-        let before: HashSet<_> = names::reserved_among(connection, bucket_type, &values).into_iter().collect();
+        let before: HashSet<_> = names::reserved_among(call.connection, bucket_type, &values).into_iter().collect();
         let new: Vec<_> = names.iter().filter(|name| !before.contains(&*name.bucket.value)).collect();
         if new.is_empty() {
             return Ok(0);
         }
         let _waits = LockWaits::until(deadline.max(Instant::now() + lock_timeout(attempt)));
-        let around = tables.surroundings();
+        let around = call.tables.surroundings();
         let take = || {
-            tables.reserve(connection, bucket_type, &new, &ReservedBy { reason, role: &role });
+            call.tables.reserve(call.connection, bucket_type, &new, &ReservedBy { reason, role: &role });
             let skeletons = skeletons(new.iter().map(|name| &name.bucket), &catalog.types);
-            tables.put_skeletons(connection, &skeletons, Bearing::Reserved);
+            call.tables.put_skeletons(call.connection, &skeletons, Bearing::Reserved);
             Ok::<_, Infallible>(())
         };
-        let taken = subtransaction(&CONTENTION_SQLSTATES, || tables::bounded_within(tables, connection, around, take));
+        let taken = subtransaction(&CONTENTION_SQLSTATES, || call.bounded_within(around, take));
         if taken.is_ok() {
-            notice_of_look_alikes(&claims_beside(tables, connection, catalog, &new));
+            notice_of_look_alikes(&claims_beside(call, catalog, &new));
             return Ok(new.len() as i64);
         }
-        let conflicts = conflicts_with(tables, connection, &new);
+        let conflicts = conflicts_with(call, &new);
         if let Some(decisive) = conflict::decisive_reason(&conflicts) {
             let (count, detail) = (conflicts.len(), conflict::to_json(&conflicts, &catalog.types)?);
             return Err(NamesError::CannotReserve { decisive, count, detail }.into());
@@ -152,19 +147,15 @@ fn reserve(
 }
 
 /// Returns the claims that are confusable with names that were just reserved. They are older, and keep their skeletons.
-fn claims_beside(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    names: &[&Reserved],
-) -> Vec<BesideReserved> {
+fn claims_beside(call: &Call, catalog: &Catalog, names: &[&Reserved]) -> Vec<BesideReserved> {
     let skeletons = skeletons(names.iter().map(|name| &name.bucket), &catalog.types);
     if skeletons.is_empty() {
         return Vec::new();
     }
-    let bearers = skeletons::bearers(connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
+    let bearers =
+        skeletons::bearers(call.connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
     let claims: Vec<_> = bearers.values().filter_map(|bearers| bearers.bearer.as_ref()).collect();
-    let standing = tables.standing(connection, &claims);
+    let standing = call.tables.standing(call.connection, &claims);
     let beside = |(skeleton, name): &(_, &Bucket)| {
         let claim = bearers.get(skeleton)?.bearer.as_ref()?;
         let (reserved, cell_id) = (name.value.clone().into_owned(), standing.get(claim)?.holder_cell_id);
@@ -174,9 +165,9 @@ fn claims_beside(
 }
 
 /// Returns the conflicts of names that cannot be reserved: claims, and names in flight.
-fn conflicts_with<'n>(tables: &dyn Tables, connection: &Connection, names: &[&'n Reserved]) -> Vec<Conflict<'n>> {
+fn conflicts_with<'n>(call: &Call, names: &[&'n Reserved]) -> Vec<Conflict<'n>> {
     let buckets: Vec<_> = names.iter().map(|name| &name.bucket).collect();
-    let found: HashMap<_, _> = tables.standing(connection, &buckets);
+    let found: HashMap<_, _> = call.tables.standing(call.connection, &buckets);
     let now = Moment::now();
     let conflict = |(bucket, is_contended): (&&'n Bucket<'static>, bool)| {
         let found = found.get(*bucket).filter(|found| found.holder_cell_id != NOBODY);
@@ -201,6 +192,6 @@ fn conflicts_with<'n>(tables: &dyn Tables, connection: &Connection, names: &[&'n
             waited_seconds: None,
         })
     };
-    let contended = tables.contended_buckets(connection, &buckets);
+    let contended = call.tables.contended_buckets(call.connection, &buckets);
     buckets.iter().zip(contended).filter_map(conflict).collect()
 }

@@ -8,7 +8,6 @@ use super::names;
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
-use crate::store::catalog;
 use crate::tables::shared::admin;
 use pg::prelude::*;
 use pg::spi::Connection;
@@ -101,9 +100,9 @@ fn change(
     action: AdminAction,
     change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>,
 ) -> Result<(), ClaimsError> {
-    action.perform(|tables, connection| {
-        admin::lock_types(tables, connection)?;
-        change(connection, &catalog::current(connection).types)
+    action.perform(|call| {
+        call.tables.lock_types(call.connection)?;
+        change(call.connection, &call.current_catalog().types)
     })
 }
 

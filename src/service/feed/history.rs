@@ -4,10 +4,10 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::naming;
-use crate::store::catalog;
 use crate::tables::rows::feed::BucketChange;
-use crate::{access, arguments, tables};
+use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::name::Name;
 use pg::prelude::*;
@@ -44,21 +44,21 @@ fn bucket_history(
     >,
     ErrorReport,
 > {
-    let (tenures, catalog) = tables::connect(|tables, connection| {
+    let (tenures, catalog) = Call::run(|call| {
         arguments::require!(bucket_type, bucket_value);
         access::read_as_administrator()?;
-        let catalog = catalog::current(connection);
+        let catalog = call.current_catalog();
         let number = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let read = |types: &Types| {
             let value = types.canonical_for_lookup(number, &bucket_value);
             let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-            let changes = tables.changes_of(connection, number, &value);
-            let standing = if changes.is_empty() { tables.claim(number, &value) } else { None };
+            let changes = call.tables.changes_of(call.connection, number, &value);
+            let standing = if changes.is_empty() { call.tables.claim(number, &value) } else { None };
             Ok((changes, standing))
         };
         let has_any = |(changes, standing): &(Vec<_>, Option<_>)| !changes.is_empty() || standing.is_some();
-        let (changes, standing) = naming::in_snapshot(tables, &catalog, Some(number), read, has_any)?;
+        let (changes, standing) = naming::in_snapshot(call.tables, &catalog, Some(number), read, has_any)?;
         let holder = standing.filter(|claim| claim.status != LEASE_CREATING).map(|claim| claim.cell_id);
         Ok::<_, ClaimsError>((tenures(changes, holder), catalog))
     })?;

@@ -10,11 +10,11 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, id};
 
 use super::page::ChangePage;
+use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::read::page_size;
-use crate::store::catalog;
 use crate::tables::Wanted;
-use crate::{arguments, tables};
 use pg::name::Name;
 use pg::prelude::*;
 use pg::xid8::Xid8;
@@ -46,9 +46,9 @@ fn list_changes(
     >,
     ErrorReport,
 > {
-    let rows = tables::connect(|tables, connection| {
+    let rows = Call::run(|call| {
         let max_results = arguments::required(max_results, "max_results")?;
-        let catalog = catalog::current(connection);
+        let catalog = call.current_catalog();
         let after = after.map(|text| ChangeCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;
         let bucket_type = bucket_type
@@ -58,7 +58,7 @@ fn list_changes(
         let limit = usize::try_from(page_size(max_results)?).unwrap_or(0);
         let mut page = ChangePage::new(limit, bucket_type, &catalog);
         let wanted = Wanted { bucket_type, limit };
-        tables.each_change(connection, after, wanted, &mut |after, set| page.add(after, set))?;
+        call.tables.each_change(call.connection, after, wanted, &mut |after, set| page.add(after, set))?;
         Ok::<_, ClaimsError>(page.rows)
     })?;
     Ok(TableIterator::new(rows))
@@ -67,5 +67,5 @@ fn list_changes(
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn change_cursor() -> Result<String, ErrorReport> {
-    Ok(tables::connect(|tables, connection| Ok::<_, ClaimsError>(tables.newest_change(connection)?.encode()))?)
+    Ok(Call::run(|call| Ok::<_, ClaimsError>(call.tables.newest_change(call.connection)?.encode()))?)
 }

@@ -5,15 +5,13 @@ use std::convert::Infallible;
 use claims_model::mode::Need;
 
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::admission;
-use crate::store::catalog;
 use crate::store::pass_log::Pass;
-use crate::tables::{self, Tables};
 use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 
 /// Number of rows that one statement deletes.
 const PURGE_BATCH: i64 = 1000;
@@ -21,40 +19,40 @@ const PURGE_BATCH: i64 = 1000;
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn purge_changes(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
-    Ok(tables::connect(|tables, connection| {
+    Ok(Call::run(|call| {
         let older_than = arguments::required(older_than, "older_than")?;
-        access::administer(tables)?;
-        admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
+        access::administer()?;
+        admission::admit_everybody(&call.current_catalog(), Need::Settle)?;
         let before = arguments::before(older_than, "older_than", Moment::now())?;
         let pass = Pass::begin("purge", None, None, None);
         let mut total = 0;
         loop {
-            let (rows, changes) = drop_portion(tables, connection, before, PURGE_BATCH);
+            let (rows, changes) = drop_portion(call, before, PURGE_BATCH);
             total += changes;
             if rows < PURGE_BATCH {
                 break;
             }
             check_for_interrupts!();
         }
-        pass.succeeded(connection, &[("changes", total)]);
+        pass.succeeded(call.connection, &[("changes", total)]);
         Ok::<_, ClaimsError>(total)
     })?)
 }
 
 /// Deletes up to `limit` rows older than `retention` seconds. Returns the number of changes. A row has at least one change, so a
 /// result below `limit` means that no old row is left.
-pub fn drop_old(tables: &dyn Tables, connection: &Connection, retention: i64, limit: i64) -> usize {
+pub fn drop_old(call: &Call, retention: i64, limit: i64) -> usize {
     let before = Moment(Moment::now().0.saturating_sub(retention.saturating_mul(1_000_000)));
-    usize::try_from(drop_portion(tables, connection, before, limit).1).unwrap_or(0)
+    usize::try_from(drop_portion(call, before, limit).1).unwrap_or(0)
 }
 
 /// Limit for waiting for a lock on the node of the feed. A horizon that another session has locked is skipped.
 const LOCK_TIMEOUT_MS: i64 = 1000;
 
 /// Deletes a portion of the changes before a time. Returns the number of rows, and of changes.
-fn drop_portion(tables: &dyn Tables, connection: &Connection, before: Moment, limit: i64) -> (i64, i64) {
-    let _waits = tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
-    let purge = || Ok::<_, Infallible>(tables.purge_changes(connection, before, limit));
-    let Ok(dropped) = tables::bounded(tables, connection, purge);
+fn drop_portion(call: &Call, before: Moment, limit: i64) -> (i64, i64) {
+    let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
+    let purge = || Ok::<_, Infallible>(call.tables.purge_changes(call.connection, before, limit));
+    let Ok(dropped) = call.bounded(purge);
     dropped
 }

@@ -3,15 +3,16 @@
 use std::convert::Infallible;
 
 use claims_model::types::Kind;
-use claims_model::{Bucket, Types, id};
+use claims_model::{Bucket, id};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::kernel::call::{Call, CellCall};
 use crate::settings;
+use crate::tables::EndedLease;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::feed;
-use crate::tables::{self, EndedLease, Tables};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::spi::Connection;
@@ -22,14 +23,14 @@ pub fn is_on() -> bool {
 }
 
 /// Records changes, in this order.
-pub fn tell(tables: &dyn Tables, connection: &Connection, sets: &[ChangeSet], at: Moment) {
+pub fn tell(call: &Call, sets: &[ChangeSet], at: Moment) {
     if is_on() && sets.iter().any(|set| !set.buckets.is_empty()) {
-        let _waits = tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
-        let Ok(()) = tables::bounded(tables, connection, || {
-            tables.tell(connection, sets, at);
+        let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
+        let Ok(()) = call.bounded(|| {
+            call.tables.tell(call.connection, sets, at);
             Ok::<_, Infallible>(())
         });
-        notify_readers(connection);
+        notify_readers(call.connection);
     }
 }
 
@@ -45,14 +46,8 @@ pub fn notify_readers(connection: &Connection) {
 
 /// Records the changes of settled leases. A rollback changes no owner: its creates never had one. If the tables are distributed,
 /// the caller has begun a subtransaction and limited its waits.
-pub fn tell_ended(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    leases: &[EndedLease],
-    ending: Ending,
-    at: Moment,
-) {
+pub fn tell_ended(call: &CellCall, leases: &[EndedLease], ending: Ending, at: Moment) {
+    let cell_id = call.cell_id;
     if ending == Ending::Rollback || !is_on() {
         return;
     }
@@ -70,29 +65,23 @@ pub fn tell_ended(
     if sets.is_empty() {
         return;
     }
-    tables.tell(connection, &sets, at);
-    notify_readers(connection);
+    call.tables.tell(call.connection, &sets, at);
+    notify_readers(call.connection);
 }
 
 /// Records the names that an administrator freed by rolling a lease back. The cell may have saved these names and readers may
 /// have seen them. So the feed says that they are free, although it never said that the cell got them.
-pub fn tell_freed(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    lease: Uuid,
-    freed: &[Value],
-    types: &Types,
-) {
+pub fn tell_freed(call: &CellCall, lease: Uuid, freed: &[Value]) {
     if !is_on() {
         return;
     }
     let bucket = |record: &Value| {
         let bucket = &record["bucket"];
-        let bucket_type = id::type_from_text(bucket["type"].as_str()?, Kind::Bucket, types).ok()?;
+        let bucket_type = id::type_from_text(bucket["type"].as_str()?, Kind::Bucket, &call.catalog.types).ok()?;
         Some(Bucket { bucket_type, value: bucket["value"].as_str()?.to_owned().into() })
     };
     let buckets: Vec<Bucket> = freed.iter().filter_map(bucket).collect();
-    let set = ChangeSet { change: Change::Destroy(cell_id), cause: Some(lease), buckets: buckets.iter().collect() };
-    tell(tables, connection, &[set], Moment::now());
+    let set =
+        ChangeSet { change: Change::Destroy(call.cell_id), cause: Some(lease), buckets: buckets.iter().collect() };
+    tell(call, &[set], Moment::now());
 }

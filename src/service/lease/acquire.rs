@@ -16,7 +16,6 @@ use crate::service::{ATTEMPTS, lock_timeout, waiters};
 use crate::settings;
 use crate::tables::shared::leases;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::translate_error;
 use pg::xact;
 
@@ -30,36 +29,29 @@ pub enum Acquired<'b> {
 /// the created buckets in bucket order, the rows of the destroyed and replaced claims in bucket order. A failed attempt leaves
 /// nothing behind.
 ///
-/// `began` is when the call began: claims.wait_timeout counts from then. A call that `expects_conflicts` looks for them before it writes
-/// anything, because a failed attempt costs a transaction id and a flush.
-pub fn acquire<'b>(
-    connection: &Connection,
-    request: &Request<'b>,
-    began: Instant,
-    expects_conflicts: bool,
-) -> Result<Acquired<'b>, ClaimsError> {
-    let may_take = || waiters::is_its_turn(request.tables, || request.batch.buckets());
-    if !expects_conflicts && may_take() && attempt::take_whole(connection, request) {
+/// A call that `expects_conflicts` looks for them before it writes anything, because a failed attempt costs a transaction id and a flush.
+pub fn acquire<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
+    let may_take = || waiters::is_its_turn(request.call, || request.batch.buckets());
+    if !request.expects_conflicts && may_take() && attempt::take_whole(request) {
         return Ok(Acquired::Lease(request.begun()));
     }
-    let locked = || ClaimsError::TableLocked;
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, locked, || insist(connection, request, began))
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, || insist(request))
 }
 
 /// Answers a batch whose optimistic attempt failed. It checks the lease first, then reports all conflicts together. If there are
 /// none it takes the batch row by row.
-fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) -> Result<Acquired<'b>, ClaimsError> {
-    let deadline = began + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
+    let deadline = request.call.began + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;
         let may_wait = deadline > Instant::now();
         let lock_deadline = deadline.max(Instant::now() + lock_timeout(attempt));
         let _waits = LockWaits::until(lock_deadline);
-        let (reduced, Probed { existing, is_lease_busy, mut conflicts }) = conflicts::probe(connection, request)?;
+        let (reduced, Probed { existing, is_lease_busy, mut conflicts }) = conflicts::probe(request)?;
         let request = reduced.as_ref().unwrap_or(request);
         if let Some(existing) = existing {
-            match repeat::answer(request.tables, connection, &request.lease, &existing, deadline)? {
+            match repeat::answer(request.call, &request.lease, &existing, deadline)? {
                 Some(begun) => return Ok(Acquired::Lease(begun)),
                 None => continue,
             }
@@ -76,10 +68,10 @@ fn insist<'b>(connection: &Connection, request: &Request<'b>, began: Instant) ->
             return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));
         }
         // The conflicts of the first attempt may be those that were skipped.
-        if reduced.is_some() && conflicts.is_empty() && attempt::take_whole(connection, request) {
+        if reduced.is_some() && conflicts.is_empty() && attempt::take_whole(request) {
             return Ok(Acquired::Lease(request.begun()));
         }
-        match attempt::take_step_by_step(connection, request, lock_deadline) {
+        match attempt::take_step_by_step(request, lock_deadline) {
             StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),
             // The snapshot does not show a claim that has to be destroyed. A create is different: the next probe sees its
             // conflict.

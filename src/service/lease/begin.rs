@@ -1,7 +1,6 @@
 //! `begin_update`, `try_begin_update`, `begin_update_text` and `begin_first`: the SQL functions that begin a lease.
 
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_json::Tokens;
 use claims_model::json::{Document, NotJson};
@@ -10,18 +9,17 @@ use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
 use uuid::Uuid;
 
 use super::acquire::Acquired;
-use super::first::{self, Alternatives, Common, ConflictsOf};
-use super::request::Begun;
+use super::first::{self, Alternatives};
+use super::request::{BeginAttempt, Begun, ConflictsOf};
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
+use crate::kernel::call::CellCall;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
-use crate::store::catalog::{self, Catalog};
+use crate::store::catalog::Catalog;
 use crate::tables::shared::leases;
-use crate::tables::{self, Tables};
 use crate::{access, arguments, settings};
 use pg::jsonb::{JsonText, Jsonb};
 use pg::prelude::*;
-use pg::spi::Connection;
 use pg::subtransaction::{Undone, subtransaction};
 use pg::uuid::{from_pg_uuid, pg_uuid};
 use pg::xact;
@@ -59,8 +57,9 @@ fn begin_update_2(
 ) -> Result<PgUuid, ErrorReport> {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
     Ok(begin_one(
-        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
+        skip_missing,
         lease_or_error,
     )?)
 }
@@ -80,8 +79,9 @@ fn begin_update_text_2(
     let create_records = create_records.map(|text| Records::of_text(text, "create_records")).transpose()?;
     let destroy_records = destroy_records.map(|text| Records::of_text(text, "destroy_records")).transpose()?;
     Ok(begin_one(
-        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
+        skip_missing,
         lease_or_error,
     )?)
 }
@@ -109,8 +109,9 @@ fn try_begin_update_2(
 {
     let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
     let row = begin_one(
-        Wanted { cell_id, lease_uuid, cell_xid, skip_missing },
+        LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
+        skip_missing,
         |acquired, catalog| {
             Ok(match acquired {
                 Acquired::Lease(begun) => (Some(pg_uuid(begun.lease)), None),
@@ -125,20 +126,20 @@ fn try_begin_update_2(
 
 /// Begins a lease for one batch of creates and destroys. `answer` converts the result.
 fn begin_one<T>(
-    wanted: Wanted,
+    arguments: LeaseArguments,
     [creates, destroys]: [Option<Records>; 2],
+    skip_missing: Option<bool>,
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
     let creates = arguments::required(creates, "create_records")?;
     let destroys = arguments::required(destroys, "destroy_records")?;
-    let skip_missing = arguments::required(wanted.skip_missing, "skip_missing")?;
+    let skip_missing = arguments::required(skip_missing, "skip_missing")?;
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
         Ok(Alternatives::one(batch, skip_missing))
     };
-    begin(Wanted { cell_id: Some(cell_id), ..wanted }, read, answer)
+    begin(&arguments, read, answer)
 }
 
 #[pg_extern(name = "begin_first", schema = "claims")]
@@ -155,7 +156,7 @@ fn begin_first_2(
     >,
     ErrorReport,
 > {
-    let wanted = Wanted { cell_id: Some(arguments::required(cell_id, "cell_id")?), lease_uuid, cell_xid, skip_missing };
+    let lease = LeaseArguments::new(cell_id, lease_uuid, cell_xid)?;
     let alternatives = arguments::required(alternatives, "alternatives")?;
     let skip_missing = arguments::required(skip_missing, "skip_missing")?;
     let read = |catalog: &Catalog| {
@@ -163,7 +164,7 @@ fn begin_first_2(
         let batches = Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?;
         Ok(Alternatives::several(batches, skip_missing))
     };
-    let row = begin(wanted, read, |acquired, catalog| {
+    let row = begin(&lease, read, |acquired, catalog| {
         Ok(match acquired {
             Acquired::Lease(begun) => (Some(pg_uuid(begun.lease)), begun.chosen.map(i32::from), None),
             Acquired::Conflicts(conflicts) => {
@@ -174,31 +175,37 @@ fn begin_first_2(
     Ok(TableIterator::once(row))
 }
 
-/// The arguments that all functions that begin a lease share.
-struct Wanted {
-    cell_id: Option<i64>,
-    lease_uuid: Option<PgUuid>,
+/// The arguments that all functions that begin a lease share, and when the call began.
+struct LeaseArguments {
+    cell_id: i64,
+    /// The uuid that the caller has chosen.
+    given: Option<Uuid>,
     cell_xid: Option<Xid8>,
-    skip_missing: Option<bool>,
+    began: Instant,
+}
+
+impl LeaseArguments {
+    fn new(cell_id: Option<i64>, lease: Option<PgUuid>, cell_xid: Option<Xid8>) -> Result<Self, ClaimsError> {
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        Ok(LeaseArguments { cell_id, given: lease.map(from_pg_uuid), cell_xid, began: Instant::now() })
+    }
 }
 
 /// Begins a lease: reads the batches, and takes the first one that is available. Waits for one if the session wants that.
 /// `answer` converts the result.
 fn begin<'r, T>(
-    wanted: Wanted,
+    arguments: &LeaseArguments,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {
-    let began = Instant::now();
-    let cell_id = arguments::required(wanted.cell_id, "cell_id")?;
-    let mut lease_wait = LeaseWait::of_session(cell_id, began);
+    let mut lease_wait = LeaseWait::of_session(arguments.cell_id, arguments.began);
     loop {
         if let Some(lease_wait) = &mut lease_wait {
-            lease_wait.wait(|lease_wait| look(&wanted, cell_id, &read, lease_wait))?;
+            lease_wait.wait(|lease_wait| look(arguments, &read, lease_wait))?;
         }
         let answered = match lease_wait {
-            Some(_) => undone_unless_answered(|| attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait)),
-            None => attempt(&wanted, cell_id, began, &read, &answer, &mut lease_wait),
+            Some(_) => in_savepoint(|| attempt(arguments, &read, &answer, &mut lease_wait)),
+            None => attempt(arguments, &read, &answer, &mut lease_wait),
         };
         match (answered, &mut lease_wait) {
             (Ok(Some(answer)), _) => return Ok(answer),
@@ -209,11 +216,9 @@ fn begin<'r, T>(
     }
 }
 
-/// Rolls back an attempt after which the call waits again, so that it holds no lock meanwhile: neither on the profiles nor on
-/// the tables. Only a transaction id cannot be given back.
-fn undone_unless_answered<T>(
-    attempt: impl FnOnce() -> Result<Option<T>, ClaimsError>,
-) -> Result<Option<T>, ClaimsError> {
+/// Runs an attempt in a subtransaction, and rolls it back unless it has an answer: a call that waits again holds no lock meanwhile,
+/// neither on the profiles nor on the tables. Only a transaction id cannot be given back.
+fn in_savepoint<T>(attempt: impl FnOnce() -> Result<Option<T>, ClaimsError>) -> Result<Option<T>, ClaimsError> {
     match subtransaction(&[], || attempt().map_err(Some)?.ok_or(None)) {
         Ok(answer) => Ok(Some(answer)),
         Err(Undone::ByBody(error)) => error.map_or(Ok(None), Err),
@@ -221,83 +226,85 @@ fn undone_unless_answered<T>(
     }
 }
 
-/// Returns the catalog after a check of the caller's rights.
-fn admitted_caller(cell_id: i64) -> Result<Rc<Catalog>, ClaimsError> {
-    let catalog = catalog::current_without_spi();
-    access::act_for(&catalog, cell_id)?;
-    wait::check_priority(&catalog, cell_id)?;
-    Ok(catalog)
-}
-
 /// Looks at the batches of a call that waits. Writes nothing.
 fn look<'r>(
-    wanted: &Wanted,
-    cell_id: i64,
+    arguments: &LeaseArguments,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
     lease_wait: &mut LeaseWait,
 ) -> Result<Seen, ClaimsError> {
-    let catalog = admitted_caller(cell_id)?;
-    tables::connect_as_owner(|tables, connection| {
+    let LeaseArguments { cell_id, given, cell_xid, .. } = *arguments;
+    CellCall::run_as_owner(Some(cell_id), Instant::now(), |call| {
+        wait::check_priority(call)?;
         // An attempt on locked tables would fail, and count as a begin.
         leases::refuse_locked_tables(Instant::now())?;
-        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
-        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, &read)?;
-        alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-        let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
-        let (uuid, may_be_repeat) = (given_uuid.unwrap_or_default(), given_uuid.is_some());
-        let (digest, began, conflicts_of) = ([0; 32], Instant::now(), ConflictsOf::LastTemporary);
-        let (cell_xid, expects_conflicts) = (wanted.cell_xid, false);
-        let common =
-            Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
-        Ok(first::look(connection, &catalog, &alternatives, &common, lease_wait))
+        admission::admit(call, Need::Begin)?;
+        let (call, alternatives) = read_batches(call, &read)?;
+        let attempt = BeginAttempt {
+            call: &call,
+            uuid: given.unwrap_or_default(),
+            may_be_repeat: given.is_some(),
+            digest: [0; 32],
+            cell_xid,
+            conflicts_of: ConflictsOf::LastTemporary,
+            expects_conflicts: false,
+        };
+        Ok(first::look(&attempt, &alternatives, lease_wait))
     })
 }
 
 /// Takes the first batch that is available. Returns `None` if the call waits again.
 fn attempt<'r, T>(
-    wanted: &Wanted,
-    cell_id: i64,
-    began: Instant,
+    arguments: &LeaseArguments,
     read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
     lease_wait: &mut Option<LeaseWait>,
 ) -> Result<Option<T>, ClaimsError> {
+    let LeaseArguments { cell_id, given, cell_xid, began } = *arguments;
     let waited = lease_wait.as_ref().map(LeaseWait::waited).unwrap_or_default();
-    let catalog = admitted_caller(cell_id)?;
-    tables::connect_as_owner(|tables, connection| {
-        let given_uuid = wanted.lease_uuid.map(from_pg_uuid);
-        admission::admit_begin(tables, connection, &catalog, cell_id, given_uuid)?;
-        let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
-        alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-        let digest = alternatives.digest(&catalog, wanted.cell_xid);
-        let uuid = given_uuid.unwrap_or_else(|| alternatives.new_uuid(tables, connection));
-        let (may_be_repeat, cell_xid) = (given_uuid.is_some(), wanted.cell_xid);
-        // claims.wait_timeout begins when the call has waited.
-        let began = began + waited;
-        let conflicts_of = if lease_wait.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last };
-        let expects_conflicts = lease_wait.as_ref().is_some_and(LeaseWait::is_refused);
-        let common =
-            Common { tables, cell_id, uuid, may_be_repeat, digest, cell_xid, began, conflicts_of, expects_conflicts };
-        let mut acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
+    // claims.wait_timeout begins when the call has waited.
+    CellCall::run_as_owner(Some(cell_id), began + waited, |call| {
+        wait::check_priority(call)?;
+        admission::admit_begin(call, given)?;
+        let (call, alternatives) = read_batches(call, &read)?;
+        let attempt = BeginAttempt {
+            call: &call,
+            uuid: given.unwrap_or_else(|| alternatives.new_uuid(&call)),
+            may_be_repeat: given.is_some(),
+            digest: alternatives.digest(&call.catalog, cell_xid),
+            cell_xid,
+            conflicts_of: if lease_wait.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last },
+            expects_conflicts: lease_wait.as_ref().is_some_and(LeaseWait::is_refused),
+        };
+        let mut acquired = first::take_first(&attempt, &alternatives)?;
         if lease_wait.as_ref().is_some_and(|lease_wait| lease_wait.continues(&acquired)) {
             return Ok(None);
         }
         if let Some(lease_wait) = lease_wait.take() {
             lease_wait.end(&mut acquired, &alternatives.batches);
         }
-        note(&catalog, cell_id, given_uuid, &acquired, began.elapsed());
+        note(&call, given, &acquired);
         if let Acquired::Lease(begun) = &acquired {
-            confirm(tables, connection, cell_id)?;
+            confirm(&call)?;
             remember(begun, &alternatives);
         }
-        answer(acquired, &catalog).map(Some)
+        answer(acquired, &call.catalog).map(Some)
     })
+}
+
+/// Reads the batches under locked profiles. Returns the call with the catalog by which they were read.
+pub(super) fn read_batches<'c, 'r>(
+    call: &CellCall<'c>,
+    read: impl Fn(&Catalog) -> Result<Alternatives<'r>, ClaimsError>,
+) -> Result<(CellCall<'c>, Alternatives<'r>), ClaimsError> {
+    let (call, alternatives) = naming::locked(call, read)?;
+    alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&call, batch.records()))?;
+    Ok((call, alternatives))
 }
 
 /// Checks the mode again, which may have changed while the begin waited. Makes the commit durable whatever the cell's
 /// `synchronous_commit` is, because the cell will rely on the lease.
-fn confirm(tables: &dyn Tables, connection: &Connection, cell_id: i64) -> Result<(), ClaimsError> {
-    admission::admit_still(tables, connection, cell_id, Need::Begin)?;
+fn confirm(call: &CellCall) -> Result<(), ClaimsError> {
+    admission::admit_still(call, Need::Begin)?;
     durability::promise();
     Ok(())
 }
@@ -310,8 +317,9 @@ pub(super) fn remember(begun: &Begun, alternatives: &Alternatives) {
 }
 
 /// Counts the answer to a begin, and has a refusal recorded.
-pub(super) fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer: &Acquired, took: Duration) {
-    counters::begin_took(cell_id, took);
+pub(super) fn note(call: &CellCall, lease: Option<Uuid>, answer: &Acquired) {
+    let cell_id = call.cell_id;
+    counters::begin_took(cell_id, call.began.elapsed());
     match answer {
         Acquired::Lease(begun) if begun.is_new => {
             counters::begun(cell_id);
@@ -320,7 +328,7 @@ pub(super) fn note(catalog: &Catalog, cell_id: i64, lease: Option<Uuid>, answer:
         Acquired::Lease(_) => {}
         Acquired::Conflicts(conflicts) => {
             counters::refused(cell_id, conflict::decisive_reason(conflicts));
-            audit::refused(catalog, cell_id, lease, conflicts);
+            audit::refused(call, lease, conflicts);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::tables::rows::claims::FoundClaim;
 use crate::tables::rows::leases::ExistingLease;
 use crate::tables::shared::leases;
 use pg::clock::Moment;
-use pg::spi::{Connection, View};
+use pg::spi::View;
 
 /// The conflicts of a batch, as seen by one probe of the indexes.
 pub struct Probed<'b> {
@@ -26,14 +26,11 @@ pub struct Probed<'b> {
 
 /// Probes a batch until it has no more destroys that it may skip. Returns the batch without them, or `None` if it skips none, and its
 /// conflicts.
-pub fn probe<'b>(
-    connection: &Connection,
-    request: &Request<'b>,
-) -> Result<(Option<Request<'b>>, Probed<'b>), ClaimsError> {
+pub fn probe<'b>(request: &Request<'b>) -> Result<(Option<Request<'b>>, Probed<'b>), ClaimsError> {
     let mut reduced = None;
     loop {
         let request = reduced.as_ref().unwrap_or(request);
-        let probed = probe_once(connection, request);
+        let probed = probe_once(request);
         let without = if probed.existing.is_some() { None } else { request.without_missing(&probed.conflicts)? };
         match without {
             Some(fewer) => reduced = Some(fewer),
@@ -44,14 +41,13 @@ pub fn probe<'b>(
 
 /// Probes the batch's buckets, and its lease last. If the first call of the same request has ended by then, the lease exists, and
 /// the claims that were seen belong to it. A uuid that no other call can have is not probed.
-fn probe_once<'b>(connection: &Connection, request: &Request<'b>) -> Probed<'b> {
-    let tables = request.tables;
+fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
+    let (tables, connection) = (request.call.tables, request.call.connection);
     let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Skeleton(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
     let found = tables.standing(connection, &buckets);
     let contended = tables.contended_buckets(connection, &buckets);
-    let alike =
-        if request.skeletons.is_empty() { Conflicts::new() } else { lookalikes::conflicts(connection, request) };
+    let alike = if request.skeletons.is_empty() { Conflicts::new() } else { lookalikes::conflicts(request) };
     let lease = request.lease.uuid;
     let is_lease_busy = request.may_be_repeat && tables.contended(connection, Key::Lease(lease));
     let existing = match request.may_be_repeat {
@@ -102,7 +98,7 @@ fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim 
 /// which one of these buckets is kept for another call.
 pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> Option<i64> {
     let free = request.operations().filter(|(_, bucket)| !conflicts.contains_key(bucket));
-    let before = waiters::before(request.tables, free.map(|(_, bucket)| bucket));
+    let before = waiters::before(request.call, free.map(|(_, bucket)| bucket));
     let kept_until = before.iter().filter_map(|(_, before)| before.kept_until).min();
     for (bucket, before) in before {
         let Some((op, _)) = request.operations().find(|(_, of)| *of == bucket) else { continue };
@@ -121,11 +117,11 @@ pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> O
     kept_until
 }
 
-/// Makes a conflict `queued` of one that is in flight, if others wait for the bucket who come before this call: it must not wait
-/// for the row, because it would take the bucket before them when the other transaction ends.
+/// Turns `in_flight` into `queued` if others who come before this call wait for the bucket. The call must not wait for the row, because it
+/// would take the bucket before them when the other transaction ends.
 pub fn queue_in_flight(request: &Request, conflicts: &mut Conflicts) {
     for conflict in conflicts.values_mut().filter(|conflict| conflict.reason == Reason::InFlight) {
-        let waiters = waiters::count_before(request.tables, &conflict.bucket);
+        let waiters = waiters::count_before(request.call, &conflict.bucket);
         if waiters > 0 {
             (conflict.reason, conflict.waiting) = (Reason::Queued, Some(waiters));
         }

@@ -5,20 +5,19 @@ use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
+use crate::kernel::call::{Call, CellCall};
 use crate::service::{audit, counters, feed, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
-use crate::tables::{self, EndedLease, EndedSkeletons, LeaseInUse, Tables};
+use crate::tables::{EndedLease, EndedSkeletons, LeaseInUse};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::xact::Surroundings;
 
 /// The leases of a cell to end.
 #[derive(Clone, Copy)]
 pub struct ToEnd<'l> {
-    pub cell_id: i64,
     pub leases: &'l [Uuid],
     pub ending: Ending,
     /// Whether the call waits for other transactions that have locked one of the leases.
@@ -31,15 +30,9 @@ pub struct ToEnd<'l> {
 
 /// Ends those of the leases that the cell has outstanding, and returns their number. A lease that does not hold the claims of its
 /// payload is an error: the caller must roll back the (sub)transaction. The caller decides whether the commit is flushed.
-pub fn end_leases(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    to_end: ToEnd,
-) -> Result<usize, ClaimsError> {
-    let end =
-        || tables::bounded_around(tables, connection, to_end.around, || end_all(tables, connection, catalog, to_end));
-    let attempts = if tables.needs_subtransactions() { MAX_ATTEMPTS } else { 1 };
+pub fn end_leases(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
+    let end = || call.bounded_around(to_end.around, || end_all(call, to_end));
+    let attempts = if call.tables.needs_subtransactions() { MAX_ATTEMPTS } else { 1 };
     let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
     (1..attempts).map(|_| end()).find(is_whole).unwrap_or_else(end)
 }
@@ -47,77 +40,70 @@ pub fn end_leases(
 /// Number of attempts on several nodes, where another transaction's commit may have reached one node and not yet another one.
 const MAX_ATTEMPTS: usize = 3;
 
-fn end_all(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    ToEnd { cell_id, leases: list, ending, may_wait, claim_lock_timeout_ms, around }: ToEnd,
-) -> Result<usize, ClaimsError> {
+fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
+    let CellCall { cell_id, ref catalog, .. } = *call;
+    let ToEnd { leases: list, ending, may_wait, claim_lock_timeout_ms, around } = to_end;
     let now = Moment::now();
-    let ended = tables.end(connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
+    let ended = call.tables.end(call.connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
     let ended = ended.map_err(|LeaseInUse| ClaimsError::LeaseBusy)?;
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(claim_lock_timeout_ms);
     let settlement = EndedLeases { leases: leases.iter().map(|lease| lease.uuid).collect(), at: now, around };
-    let found = if expected == 0 { 0 } else { settle(tables, connection, &leases, ending, &settlement) };
+    let found = if expected == 0 { 0 } else { settle(call, &leases, ending, &settlement) };
     let skeletons = EndedSkeletons {
         created: skeletons(leases.iter().flat_map(|lease| &lease.held.creates), &catalog.types),
         destroyed: skeletons(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
     };
     if !(skeletons.created.is_empty() && skeletons.destroyed.is_empty()) {
-        tables.settle_skeletons(connection, &skeletons, ending);
+        call.tables.settle_skeletons(call.connection, &skeletons, ending);
     }
     match leases.first() {
         // The transaction that has begun the lease is still committing on another node.
-        Some(_) if found != expected && tables.is_any_contended(connection, &leases) => Err(ClaimsError::LeaseBusy),
+        Some(_) if found != expected && call.tables.is_any_contended(call.connection, &leases) => {
+            Err(ClaimsError::LeaseBusy)
+        }
         Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
         _ => {
             match ending {
                 Ending::Commit => counters::committed(cell_id, ended.len()),
                 Ending::Rollback => counters::rolled_back(cell_id, ended.len()),
             }
-            wake_waiters(tables, &leases, ending);
-            feed::tell_ended(tables, connection, cell_id, &leases, ending, now);
-            audit::settled(tables, connection, catalog, cell_id, &leases, ending, now);
+            wake_waiters(call, &leases, ending);
+            feed::tell_ended(call, &leases, ending, now);
+            audit::settled(call, &leases, ending, now);
             Ok(ended.len())
         }
     }
 }
 
 /// Has the COMMIT wake the calls that wait for the names of ended leases.
-pub(super) fn wake_waiters(tables: &dyn Tables, leases: &[EndedLease], ending: Ending) {
+pub(super) fn wake_waiters(call: &Call, leases: &[EndedLease], ending: Ending) {
     let created = leases.iter().flat_map(|lease| &lease.held.creates);
     let destroyed = leases.iter().flat_map(|lease| &lease.held.destroys);
     let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| &claim.bucket));
-    waiters::settled(tables, created, ending == Ending::Commit);
-    waiters::settled(tables, destroyed, ending == Ending::Rollback);
-    waiters::settled(tables, replaced, true);
+    waiters::settled(call, created, ending == Ending::Commit);
+    waiters::settled(call, destroyed, ending == Ending::Rollback);
+    waiters::settled(call, replaced, true);
 }
 
 /// Settles the claims of ended leases: creates, then replacements, then destroys. Returns how many it found in the expected
 /// state.
-fn settle(
-    tables: &dyn Tables,
-    connection: &Connection,
-    leases: &[EndedLease],
-    ending: Ending,
-    all: &EndedLeases,
-) -> usize {
+fn settle(call: &Call, leases: &[EndedLease], ending: Ending, all: &EndedLeases) -> usize {
     let created: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.creates).collect();
     let replaced = leases.iter().flat_map(|lease| lease.held.replaces.iter().map(|claim| (lease.uuid, claim)));
     let replaced: Vec<(Uuid, &Claim)> = replaced.collect();
     let mut destroyed: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
     match ending {
         Ending::Commit => {
-            tables.activate(connection, all, &created, HeldFor::Creating)
-                + tables.replace(connection, all, &replaced)
-                + tables.remove(connection, all, &destroyed, HeldFor::Destroying)
+            call.tables.activate(call.connection, all, &created, HeldFor::Creating)
+                + call.tables.replace(call.connection, all, &replaced)
+                + call.tables.remove(call.connection, all, &destroyed, HeldFor::Destroying)
         }
         Ending::Rollback => {
             destroyed.extend(replaced.iter().map(|(_, claim)| &claim.bucket));
-            tables.remove(connection, all, &created, HeldFor::Creating)
-                + tables.activate(connection, all, &destroyed, HeldFor::Destroying)
+            call.tables.remove(call.connection, all, &created, HeldFor::Creating)
+                + call.tables.activate(call.connection, all, &destroyed, HeldFor::Destroying)
         }
     }
 }

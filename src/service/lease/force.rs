@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,17 +11,16 @@ use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::required;
 use crate::error::{AdminError, ClaimsError, TransferError};
+use crate::kernel::call::CellCall;
 use crate::service::{durability, feed};
 use crate::settings;
-use crate::store::catalog;
-use crate::tables::Tables;
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::{leases, transfers};
 use pg::jsonb::JsonText;
 use pg::prelude::*;
 use pg::settings::LockWaits;
-use pg::spi::{Connection, View};
+use pg::spi::View;
 use pg::subtransaction::translate_error;
 use pg::uuid::from_pg_uuid;
 use pg::xact;
@@ -41,9 +39,10 @@ fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) ->
     let action = AdminAction::begin("force_rollback", reason)?;
     let cell_id = required(cell_id, "cell_id")?;
     let lease = from_pg_uuid(required(lease, "lease_uuid")?);
-    action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|tables, connection| {
+    action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|call| {
         durability::promise();
-        let end = || end(tables, connection, cell_id, lease);
+        let call = &call.of_cell(cell_id);
+        let end = || end(call, lease);
         let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
         translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
     })
@@ -51,14 +50,9 @@ fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) ->
 
 /// Ends the lease with the locks of rollback_update. Unlike that function it fences nothing: a lease that is not outstanding is
 /// an error.
-fn end(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    lease: Uuid,
-) -> Result<(JsonText, Counts), ClaimsError> {
-    let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
-    let deadline = Instant::now() + wait;
+fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> {
+    let (connection, cell_id) = (call.connection, call.cell_id);
+    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
     leases::refuse_locked_tables(deadline)?;
     let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
@@ -71,17 +65,15 @@ fn end(
         return Err(AdminError::NotOutstanding { lease, outcome }.into());
     };
     let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
-    let catalog = catalog::current(connection);
     let to_end = ToEnd {
-        cell_id,
         leases: &[lease],
         ending: Ending::Rollback,
         may_wait: true,
         claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
-        around: tables.surroundings(),
+        around: call.tables.surroundings(),
     };
-    match end_leases(tables, connection, &catalog, to_end)? {
-        1 => freed(tables, connection, lease, &details, &catalog.types),
+    match end_leases(call, to_end)? {
+        1 => freed(call, lease, &details),
         _ if xact::uses_transaction_snapshot() => Err(ClaimsError::StaleLease { lease }),
         // The cell has settled the lease meanwhile.
         _ => Err(ClaimsError::LeaseBusy),
@@ -89,18 +81,12 @@ fn end(
 }
 
 /// Returns the names that the rollback freed, and those that the cell keeps. A name in both lists was to be replaced.
-fn freed(
-    tables: &dyn Tables,
-    connection: &Connection,
-    lease: Uuid,
-    details: &LeaseDetails,
-    types: &Types,
-) -> Result<(JsonText, Counts), ClaimsError> {
+fn freed(call: &CellCall, lease: Uuid, details: &LeaseDetails) -> Result<(JsonText, Counts), ClaimsError> {
     let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
     let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
-    feed::tell_freed(tables, connection, details.cell_id, lease, &freed, types);
+    feed::tell_freed(call, lease, &freed);
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
     let counts = vec![("freed", freed.len() as i64), ("kept", kept.len() as i64)];
     let answer = json!({

@@ -5,7 +5,6 @@
 //! the steps of every other batch: they find the conflicts, and know distributed and altered tables, and types that refuse look-alikes. No
 //! other transaction ever sees the lease outstanding.
 
-use std::rc::Rc;
 use std::time::Instant;
 
 use claims_model::Batch;
@@ -15,57 +14,44 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::acquire::Acquired;
-use super::begin::{Records, lease_or_error, note, remember};
+use super::begin::{Records, lease_or_error, note, read_batches, remember};
 use super::end::{ToEnd, end_leases};
-use super::first::{self, Alternatives, Common, ConflictsOf};
+use super::first::{self, Alternatives};
 use super::now;
+use super::request::{BeginAttempt, ConflictsOf};
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
+use crate::kernel::call::{Call, CellCall};
 use crate::service::{admission, counters, durability, feed, naming};
 use crate::settings;
-use crate::store::catalog::{self, Catalog};
-use crate::tables::Tables;
+use crate::store::catalog::Catalog;
 use crate::tables::rows::leases::Ending;
-use pg::spi::Connection;
 use pg::subtransaction::translate_error;
 
 /// Claims and gives up names, or raises an error and leaves nothing behind. The caller has decided that this transaction acts for the cell,
 /// and has the rights of the tables' owner.
-pub fn claim(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    outgoing: &Outgoing,
-) -> Result<(), ClaimsError> {
-    let began = Instant::now();
-    tables.require_here()?;
-    let catalog = catalog::current(connection);
-    must_be_registered(&catalog, cell_id)?;
-    admission::admit_begin(tables, connection, &catalog, cell_id, None)?;
+pub fn claim(call: &Call, cell_id: i64, outgoing: &Outgoing) -> Result<(), ClaimsError> {
+    call.tables.require_here()?;
+    let call = &call.of_cell(cell_id);
+    must_be_registered(call)?;
+    admission::admit_begin(call, None)?;
     // Rows and claims are committed together, so a crash that loses one loses both. Readers of the change feed and standbys see only
     // the claims.
     if settings::require_synchronous() || feed::is_on() {
         durability::promise();
     }
     let read = |catalog: &Catalog| Ok(outgoing.batch(&catalog.types));
-    let (catalog, batch) = naming::with_locked_profiles(connection, catalog, read)?;
-    let is_done = batch.is_some_and(|batch| now::claim(tables, connection, &catalog, cell_id, &batch, began));
+    let (call, batch) = naming::locked(call, read)?;
+    let is_done = batch.is_some_and(|batch| now::claim(&call, &batch));
     if !is_done {
-        by_lease(tables, connection, catalog, cell_id, outgoing, began)?;
+        by_lease(&call, outgoing)?;
     }
     // The call may have waited, and the mode may have changed meanwhile.
-    admission::admit_still(tables, connection, cell_id, Need::Begin)
+    admission::admit_still(&call, Need::Begin)
 }
 
 /// Begins a lease, and commits it.
-fn by_lease(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: Rc<Catalog>,
-    cell_id: i64,
-    outgoing: &Outgoing,
-    began: Instant,
-) -> Result<(), ClaimsError> {
+fn by_lease(call: &CellCall, outgoing: &Outgoing) -> Result<(), ClaimsError> {
     let (creates, destroys) = outgoing.json();
     let creates = Records::of_text(&creates, "create_records")?;
     let destroys = Records::of_text(&destroys, "destroy_records")?;
@@ -74,50 +60,44 @@ fn by_lease(
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
         Ok(Alternatives::one(batch, false))
     };
-    let (catalog, alternatives) = naming::with_locked_profiles(connection, catalog, read)?;
-    alternatives.batches.iter().try_for_each(|batch| admission::admit_batch(&catalog, cell_id, batch.records()))?;
-    let (uuid, digest) = (Uuid::now_v7(), alternatives.digest(&catalog, None));
-    let conflicts_of = ConflictsOf::Last;
-    let common = Common {
-        tables,
-        cell_id,
+    let (call, alternatives) = read_batches(call, read)?;
+    let uuid = Uuid::now_v7();
+    let attempt = BeginAttempt {
+        call: &call,
         uuid,
         may_be_repeat: false,
-        digest,
+        digest: alternatives.digest(&call.catalog, None),
         cell_xid: None,
-        began,
-        conflicts_of,
+        conflicts_of: ConflictsOf::Last,
         expects_conflicts: false,
     };
-    let acquired = first::take_first(connection, &catalog, &alternatives, &common)?;
-    note(&catalog, cell_id, Some(uuid), &acquired, began.elapsed());
+    let acquired = first::take_first(&attempt, &alternatives)?;
+    note(&call, Some(uuid), &acquired);
     match &acquired {
         Acquired::Lease(begun) => remember(begun, &alternatives),
-        Acquired::Conflicts(_) => return lease_or_error(acquired, &catalog).map(drop),
+        Acquired::Conflicts(_) => return lease_or_error(acquired, &call.catalog).map(drop),
     }
-    commit(tables, connection, &catalog, cell_id, uuid)
+    commit(&call, uuid)
 }
 
 /// Commits the lease that this transaction has just begun.
-fn commit(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    lease: Uuid,
-) -> Result<(), ClaimsError> {
+fn commit(call: &CellCall, lease: Uuid) -> Result<(), ClaimsError> {
     let began = Instant::now();
-    let leases = &[lease];
-    let (ending, claim_lock_timeout_ms) = (Ending::Commit, CLAIM_LOCK_TIMEOUT_MS);
-    let around = tables.surroundings();
-    let to_end = ToEnd { cell_id, leases, ending, may_wait: false, claim_lock_timeout_ms, around };
-    let end = || end_leases(tables, connection, catalog, to_end);
+    let to_end = ToEnd {
+        leases: &[lease],
+        ending: Ending::Commit,
+        may_wait: false,
+        claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
+        around: call.tables.surroundings(),
+    };
+    let end = || end_leases(call, to_end);
     let ended = translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end)?;
-    counters::settle_took(cell_id, began.elapsed());
+    counters::settle_took(call.cell_id, began.elapsed());
     // No other transaction can have seen the lease.
     if ended == 1 { Ok(()) } else { Err(ClaimsError::UnknownLease { lease }) }
 }
 
-fn must_be_registered(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
-    if catalog.cells.contains_key(&cell_id) { Ok(()) } else { Err(AccessError::UnknownCell { cell_id }.into()) }
+fn must_be_registered(call: &CellCall) -> Result<(), ClaimsError> {
+    let cell_id = call.cell_id;
+    if call.catalog.cells.contains_key(&cell_id) { Ok(()) } else { Err(AccessError::UnknownCell { cell_id }.into()) }
 }

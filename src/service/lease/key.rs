@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use crate::kernel::call::CellCall;
+use crate::tables::Key;
 use crate::tables::shared::leases;
-use crate::tables::{Key, Tables};
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::{Undone, subtransaction};
 
 /// Lock timeout if no transaction holds the key, so that the wait is for relation extension.
@@ -26,11 +26,12 @@ pub enum KeyState {
 }
 
 /// Inserts the key as a begin does, with the current lock timeout, and rolls that back.
-pub fn probe(tables: &dyn Tables, connection: &Connection, lease: Uuid, cell_id: i64) -> KeyState {
+pub fn probe(call: &CellCall, lease: Uuid) -> KeyState {
+    let (tables, connection) = (call.tables, call.connection);
     let pass = || {
         subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED], || {
             tables.bound_waits(connection);
-            Err::<Infallible, bool>(leases::pass_key(connection, lease, cell_id))
+            Err::<Infallible, bool>(leases::pass_key(connection, lease, call.cell_id))
         })
     };
     let passed = match pass() {

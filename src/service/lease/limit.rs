@@ -1,21 +1,14 @@
 //! `batch_limit`: how many records a cell may send in one batch.
 
-use crate::error::ClaimsError;
-use crate::store::catalog::{self, Catalog};
-use crate::{access, arguments, settings};
+use crate::kernel::call::CellCall;
+use crate::settings;
+use crate::store::catalog::Catalog;
 use pg::prelude::*;
-use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn batch_limit(cell_id: Option<i64>) -> Result<i32, ErrorReport> {
-    let limit = spi::connect(|connection| {
-        let cell_id = arguments::required(cell_id, "cell_id")?;
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        Ok::<_, ClaimsError>(of_cell(&catalog, cell_id))
-    })?;
-    Ok(limit)
+    Ok(CellCall::run(cell_id, |call| Ok(of_cell(&call.catalog, call.cell_id)))?)
 }
 
 /// Returns how many records a cell may send in one batch.

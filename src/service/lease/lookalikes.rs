@@ -11,15 +11,15 @@ use crate::tables::rows::claims::FoundClaim;
 use crate::tables::rows::skeletons::Bearers;
 use crate::tables::shared::skeletons;
 use pg::clock::Moment;
-use pg::spi::Connection;
 
 /// Returns the conflicts of names whose skeletons are not free.
-pub fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflicts<'b> {
+pub fn conflicts<'b>(request: &Request<'b>) -> Conflicts<'b> {
+    let (tables, connection) = (request.call.tables, request.call.connection);
     let mut conflicts = Conflicts::new();
     let skeletons: Vec<_> = request.skeletons.iter().map(|new| new.skeleton).collect();
     let bearers = skeletons::bearers(connection, &skeletons);
     let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
-    let standing = request.tables.standing(connection, &names);
+    let standing = tables.standing(connection, &names);
     let mut first: HashMap<Skeleton, &NewSkeleton> = HashMap::new();
     for new in &request.skeletons {
         let twin = first.get(&new.skeleton).copied();
@@ -32,7 +32,7 @@ pub fn conflicts<'b>(connection: &Connection, request: &Request<'b>) -> Conflict
                 holder_cell_id: Some(request.lease.cell_id),
                 lease_made_at: None,
             }),
-            None if request.tables.contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
+            None if tables.contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
                 reason: Reason::InFlight,
                 similar_to: String::new(),
                 holder_cell_id: None,

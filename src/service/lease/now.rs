@@ -1,41 +1,32 @@
 //! One attempt to change claims at once, for the current transaction and without a lease. It waits for nobody and leaves nothing behind if it
 //! fails.
 
-use std::time::Instant;
-
 use claims_model::{Batch, Confusables, StoredBatch};
 use uuid::Uuid;
 
 use super::end::wake_waiters;
+use crate::kernel::call::{Call, CellCall};
 use crate::service::{admission, audit, counters, feed, waiters};
 use crate::settings;
-use crate::store::catalog::Catalog;
 use crate::tables::rows::leases::Ending;
-use crate::tables::{CONTENTION_SQLSTATES, EndedLease, Tables};
+use crate::tables::{CONTENTION_SQLSTATES, EndedLease};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::subtransaction_on_demand;
 use pg::xact;
 
 /// Changes the claims of a batch. Returns whether it did; otherwise the caller takes the batch step by step, and finds out why. The caller
 /// has locked the profiles, and has admitted the cell.
-pub fn claim(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    batch: &Batch,
-    began: Instant,
-) -> bool {
-    if !is_simple(catalog, cell_id, batch) || !is_its_turn(tables, batch) {
+pub fn claim(call: &CellCall, batch: &Batch) -> bool {
+    let cell_id = call.cell_id;
+    if !is_simple(call, batch) || !is_its_turn(call, batch) {
         return false;
     }
     let at = Moment::now();
-    if !change(tables, cell_id, at, batch) {
+    if !change(call, at, batch) {
         return false;
     }
-    counters::begin_took(cell_id, began.elapsed());
+    counters::begin_took(cell_id, call.began.elapsed());
     counters::begun(cell_id);
     counters::committed(cell_id, 1);
     if xact::is_in_block() {
@@ -43,20 +34,20 @@ pub fn claim(
     }
     // The log and the feed want a number for what one batch has changed.
     let changed = [EndedLease { uuid: Uuid::now_v7(), held: StoredBatch::of(batch) }];
-    wake_waiters(tables, &changed, Ending::Commit);
-    feed::tell_ended(tables, connection, cell_id, &changed, Ending::Commit, at);
-    audit::settled(tables, connection, catalog, cell_id, &changed, Ending::Commit, at);
+    wake_waiters(call, &changed, Ending::Commit);
+    feed::tell_ended(call, &changed, Ending::Commit, at);
+    audit::settled(call, &changed, Ending::Commit, at);
     true
 }
 
 /// Changes all claims of a batch, or none. Returns whether it did.
-fn change(tables: &dyn Tables, cell_id: i64, at: Moment, batch: &Batch) -> bool {
+fn change(call: &CellCall, at: Moment, batch: &Batch) -> bool {
     let (creates, changes) = (batch.creates_in_lock_order(), batch.changes_in_lock_order());
     // The most frequent batch.
     if let ([only], []) = (creates.as_slice(), changes.as_slice()) {
-        return tables.create_now(cell_id, at, only);
+        return call.tables.create_now(call.cell_id, at, only);
     }
-    let change = || match tables.change_now(cell_id, at, &creates, &changes) {
+    let change = || match call.tables.change_now(call.cell_id, at, &creates, &changes) {
         Some(Ok(changed)) if changed == batch.claims() => Ok(()),
         _ => Err(()),
     };
@@ -65,14 +56,14 @@ fn change(tables: &dyn Tables, cell_id: i64, at: Moment, batch: &Batch) -> bool 
 }
 
 /// Returns whether a batch is within its limits, and has no names of types that refuse look-alikes: these need more than claims.
-fn is_simple(catalog: &Catalog, cell_id: i64, batch: &Batch) -> bool {
-    let allows_confusables = |bucket_type| catalog.types.naming(bucket_type).confusables == Confusables::Allow;
+fn is_simple(call: &CellCall, batch: &Batch) -> bool {
+    let allows_confusables = |bucket_type| call.catalog.types.naming(bucket_type).confusables == Confusables::Allow;
     batch.records() <= settings::max_batch_size()
-        && admission::admit_batch(catalog, cell_id, batch.records()).is_ok()
+        && admission::admit_batch(call, batch.records()).is_ok()
         && batch.buckets().all(|bucket| allows_confusables(bucket.bucket_type))
 }
 
 /// Returns whether nobody waits for one of the names.
-fn is_its_turn(tables: &dyn Tables, batch: &Batch) -> bool {
-    !waiters::is_any_wanted(tables, batch.buckets())
+fn is_its_turn(call: &Call, batch: &Batch) -> bool {
+    !waiters::is_any_wanted(call, batch.buckets())
 }

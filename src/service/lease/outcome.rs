@@ -3,12 +3,12 @@
 use claims_model::mode::Need;
 
 use crate::error::ClaimsError;
+use crate::kernel::call::{Call, CellCall};
 use crate::service::admission;
-use crate::store::catalog;
 use crate::tables::shared::leases;
-use crate::{access, arguments, settings, tables};
+use crate::{access, arguments, settings};
 use pg::prelude::*;
-use pg::spi::{self, View};
+use pg::spi::View;
 use pg::uuid::from_pg_uuid;
 use pg::xact;
 
@@ -18,17 +18,16 @@ const PURGE_BATCH: i64 = 10_000;
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Option<String>, ErrorReport> {
-    let outcome = spi::connect(|connection| {
-        let cell_id = arguments::required(cell_id, "cell_id")?;
-        let lease = from_pg_uuid(arguments::required(lease_uuid, "lease_uuid")?);
-        access::act_for(&catalog::current(connection), cell_id)?;
-        let existing =
-            leases::existing(connection, &[lease], View::Caller).pop().filter(|existing| existing.cell_id == cell_id);
+    arguments::require!(cell_id, lease_uuid);
+    let lease = from_pg_uuid(lease_uuid);
+    let outcome = CellCall::run(Some(cell_id), |call| {
+        let existing = leases::existing(call.connection, &[lease], View::Caller).pop();
+        let existing = existing.filter(|existing| existing.cell_id == cell_id);
         // The caller may forget the lease after this answer, so a crash must not undo the commit.
         if existing.as_ref().is_some_and(|existing| existing.outcome.is_some()) {
             xact::flush_commits();
         }
-        Ok::<_, ClaimsError>(existing)
+        Ok(existing)
     })?;
     Ok(outcome.map(|existing| existing.outcome_name().to_owned()))
 }
@@ -36,12 +35,13 @@ fn lease_outcome(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<Opt
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn purge_outcomes() -> Result<i64, ErrorReport> {
-    tables::connect(|tables, connection| {
-        access::administer(tables)?;
-        admission::admit_everybody(&catalog::current(connection), Need::Settle)?;
+    Call::run(|call| {
+        access::administer()?;
+        admission::admit_everybody(&call.current_catalog(), Need::Settle)?;
         let mut total = 0;
         loop {
-            let dropped = tables.purge_outcomes(connection, settings::outcome_retention(), PURGE_BATCH) as i64;
+            let dropped =
+                call.tables.purge_outcomes(call.connection, settings::outcome_retention(), PURGE_BATCH) as i64;
             total += dropped;
             if dropped < PURGE_BATCH {
                 return Ok::<_, ClaimsError>(total);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::key::{self, KeyState};
 use super::request::Begun;
 use crate::error::ClaimsError;
-use crate::tables::Tables;
+use crate::kernel::call::CellCall;
 use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
 use crate::tables::shared::leases;
 use pg::settings::LockWaits;
@@ -15,8 +15,7 @@ use pg::xact;
 /// Answers a begin whose uuid exists: a repeat of the same request gets the same answer, any other request is refused. Returns
 /// `None` if the lease was settled meanwhile.
 pub fn answer(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &CellCall,
     lease: &NewLease,
     existing: &ExistingLease,
     deadline: Instant,
@@ -26,7 +25,7 @@ pub fn answer(
     if existing.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }
-    refuse_stale(connection, existing)?;
+    refuse_stale(call.connection, existing)?;
     if existing.outcome == Some(Ending::Rollback) {
         return Err(ClaimsError::RolledBack { lease: uuid });
     }
@@ -37,7 +36,7 @@ pub fn answer(
         return Ok(Some(begun));
     }
     let _waits = LockWaits::until(deadline);
-    match key::probe(tables, connection, uuid, existing.cell_id) {
+    match key::probe(call, uuid) {
         KeyState::Outstanding => Ok(Some(begun)),
         KeyState::Busy => Err(ClaimsError::LeaseBusy),
         KeyState::Free => Ok(None),

@@ -1,25 +1,49 @@
-//! A batch under its lease, in lock order.
+//! An attempt to begin a lease, and a batch under its lease, in lock order.
 
 use std::collections::{HashMap, HashSet};
 
 use claims_model::lookalike::{NewSkeleton, new_skeletons};
-use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op, Types};
+use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op};
 use uuid::Uuid;
 
 use super::payload::{self, SkippedDestroy};
 use crate::error::ClaimsError;
-use crate::tables::Tables;
+use crate::kernel::call::CellCall;
 use crate::tables::rows::leases::NewLease;
+use pg::clock::Moment;
+use pg::jsonb::Jsonb;
+use pg::xid8::Xid8;
+
+/// An attempt to begin a lease, with one of several batches.
+pub struct BeginAttempt<'c> {
+    pub call: &'c CellCall<'c>,
+    pub uuid: Uuid,
+    pub may_be_repeat: bool,
+    pub digest: [u8; 32],
+    pub cell_xid: Option<Xid8>,
+    pub conflicts_of: ConflictsOf,
+    /// Whether a look has shown that none of the batches is available.
+    pub expects_conflicts: bool,
+}
+
+/// The batch whose conflicts a call returns if no batch is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConflictsOf {
+    /// The last batch.
+    Last,
+    /// The last batch that has only temporary conflicts, because it may become available. The last batch if there is none.
+    LastTemporary,
+}
 
 /// A batch under its lease, sorted for locking.
 pub struct Request<'b> {
-    /// The tables of the service, chosen once for the call.
-    pub tables: &'b dyn Tables,
+    pub call: &'b CellCall<'b>,
     pub batch: &'b Batch<'b>,
-    types: &'b Types,
     pub lease: NewLease,
     /// Whether the client chose the uuid, so that the call may be a repeat.
     pub may_be_repeat: bool,
+    /// Whether a look has shown that the batch is not available.
+    pub expects_conflicts: bool,
     /// Whether the lease may begin without destroys whose claims are not there for it.
     skips_missing: bool,
     /// The destroys that the lease begins without.
@@ -32,26 +56,26 @@ pub struct Request<'b> {
 
 impl<'b> Request<'b> {
     pub fn new(
-        tables: &'b dyn Tables,
+        attempt: &'b BeginAttempt<'b>,
         batch: &'b Batch<'b>,
-        lease: NewLease,
-        may_be_repeat: bool,
+        payload: Jsonb,
         skips_missing: bool,
-        types: &'b Types,
+        chosen: Option<u8>,
     ) -> Self {
+        let BeginAttempt { call, uuid, may_be_repeat, digest, cell_xid, expects_conflicts, .. } = *attempt;
         // Every batch takes its rows in one order, creates by bucket, then destroys by bucket. So two calls that wait for each
         // other form a queue and no deadlock.
         Request {
-            tables,
+            call,
             batch,
-            types,
-            lease,
+            lease: NewLease { uuid, cell_id: call.cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen },
             may_be_repeat,
+            expects_conflicts,
             skips_missing,
             skipped: Vec::new(),
             creates: batch.creates_in_lock_order(),
             destroys: batch.destroys_in_lock_order(),
-            skeletons: batch.new_skeletons(types),
+            skeletons: batch.new_skeletons(&call.catalog.types),
         }
     }
 
@@ -85,6 +109,7 @@ impl<'b> Request<'b> {
         if skipped.len() == self.skipped.len() {
             return Ok(None);
         }
+        let types = &self.call.catalog.types;
         let buckets: HashSet<_> = skipped.iter().map(|(destroy, _)| &destroy.bucket).collect();
         let destroys: Vec<_> =
             self.destroys.iter().copied().filter(|destroy| !buckets.contains(&destroy.bucket)).collect();
@@ -97,17 +122,17 @@ impl<'b> Request<'b> {
         let skeletons = new_skeletons(
             creates.iter().map(|claim| &claim.bucket),
             destroys.iter().map(|destroy| &destroy.bucket),
-            self.types,
-        );
-        let payload = payload::payload_without(self.batch, &skipped, self.types)?;
-        let lease = NewLease { payload, ..self.lease };
-        let Request { tables, batch, types, may_be_repeat, skips_missing, .. } = *self;
-        Ok(Some(Request {
-            tables,
-            batch,
             types,
+        );
+        let payload = payload::payload_without(self.batch, &skipped, types)?;
+        let lease = NewLease { payload, ..self.lease };
+        let Request { call, batch, may_be_repeat, expects_conflicts, skips_missing, .. } = *self;
+        Ok(Some(Request {
+            call,
+            batch,
             lease,
             may_be_repeat,
+            expects_conflicts,
             skips_missing,
             skipped,
             creates,

@@ -10,12 +10,11 @@ use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
 use crate::error::{ClaimsError, notice_of_fence};
+use crate::kernel::call::CellCall;
 use crate::service::{admission, audit, counters, durability, feed};
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
-use crate::tables::{self, Tables};
-use crate::{access, arguments, settings};
+use crate::{arguments, settings};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{Connection, View};
@@ -67,25 +66,23 @@ enum LeaseEnd {
 
 fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Flush) -> Result<LeaseEnd, ClaimsError> {
     let began = Instant::now();
-    tables::connect_as_owner(|tables, connection| {
-        let cell_id = arguments::required(cell_id, "cell_id")?;
-        let lease = from_pg_uuid(arguments::required(lease, "lease_uuid")?);
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+    let cell_id = arguments::required(cell_id, "cell_id")?;
+    let lease = from_pg_uuid(arguments::required(lease, "lease_uuid")?);
+    CellCall::run_as_owner(Some(cell_id), began, |call| {
+        admission::admit(call, Need::Settle)?;
         let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
         // The cell forgets the lease after this answer, so a crash must not undo the settlement whatever its `synchronous_commit`
         // is. If commits must be replicated, or the change feed records them, a commit without flush is not possible either.
-        if flush == Flush::Now || !tables.may_commit_unflushed() || settings::require_synchronous() || feed::is_on() {
-            durability::promise();
-        } else {
-            xact::commit_unflushed();
+        let may_flush_later = call.tables.may_commit_unflushed() && !settings::require_synchronous() && !feed::is_on();
+        match flush {
+            Flush::Later if may_flush_later => xact::commit_unflushed(),
+            _ => durability::promise(),
         }
         // Both errors mean that another transaction holds the lease. The new error has no DETAIL.
-        let settle = || settle_one(tables, connection, &catalog, cell_id, lease, ending, deadline);
+        let settle = || settle_one(call, lease, ending, deadline);
         let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
         let settled = translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)?;
-        counters::settle_took(cell_id, began.elapsed());
+        counters::settle_took(cell_id, call.began.elapsed());
         Ok(settled)
     })
 }
@@ -102,22 +99,15 @@ pub const CLAIM_LOCK_TIMEOUT_MS: i64 = 100;
 const ATTEMPTS: usize = 3;
 
 /// Settles one lease. Locks in this order: its row, its claims in bucket order.
-fn settle_one(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    lease: Uuid,
-    ending: Ending,
-    deadline: Instant,
-) -> Result<LeaseEnd, ClaimsError> {
+fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -> Result<LeaseEnd, ClaimsError> {
+    let (tables, connection, cell_id) = (call.tables, call.connection, call.cell_id);
     leases::refuse_locked_tables(deadline)?;
     for _ in 0..ATTEMPTS {
         let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
         let (may_wait, around) = (deadline > Instant::now(), tables.surroundings());
         let claim_lock_timeout_ms = CLAIM_LOCK_TIMEOUT_MS;
-        let to_end = ToEnd { cell_id, leases: &[lease], ending, may_wait, claim_lock_timeout_ms, around };
-        match end_leases(tables, connection, catalog, to_end) {
+        let to_end = ToEnd { leases: &[lease], ending, may_wait, claim_lock_timeout_ms, around };
+        match end_leases(call, to_end) {
             Ok(1) => return Ok(LeaseEnd::Now),
             // Another cell's lease must look like an unknown one, even while that cell is settling it.
             Err(ClaimsError::LeaseBusy) => {
@@ -140,15 +130,15 @@ fn settle_one(
                 return Err(ClaimsError::UnknownLease { lease });
             }
             None if ending == Ending::Rollback => {
-                admission::admit_fence(tables, connection, catalog, cell_id)?;
+                admission::admit_fence(call)?;
                 if tables.fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
-                    audit::fenced(tables, connection, catalog, cell_id, &[lease]);
+                    audit::fenced(call, &[lease]);
                     return Ok(LeaseEnd::Fenced(lease));
                 }
             }
             // The lease is unknown, unless an open transaction is beginning it.
-            None => match key::probe(tables, connection, lease, cell_id) {
+            None => match key::probe(call, lease) {
                 KeyState::Free if leases::existing(connection, &[lease], View::Latest).is_empty() => {
                     return Err(ClaimsError::UnknownLease { lease });
                 }

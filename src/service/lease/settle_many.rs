@@ -10,15 +10,13 @@ use uuid::Uuid;
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use crate::error::ClaimsError;
+use crate::kernel::call::CellCall;
 use crate::service::{admission, audit, counters, durability};
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
-use crate::tables::{self, Tables};
-use crate::{access, arguments};
 use pg::prelude::*;
 use pg::settings::LockWaits;
-use pg::spi::{Connection, View};
+use pg::spi::View;
 use pg::subtransaction::{Parted, Undone, in_one, translate_error};
 use pg::uuid::{from_pg_uuid, pg_uuid};
 use pg::xact;
@@ -48,18 +46,15 @@ fn settle_leases(
     TableIterator<'static, (name!(lease_uuid, PgUuid), name!(outcome, Option<String>), name!(settled, bool))>,
     ErrorReport,
 > {
-    let answers = tables::connect(|tables, connection| {
-        let cell_id = arguments::required(cell_id, "cell_id")?;
+    let answers = CellCall::run(cell_id, |call| {
         // array_agg() over no rows returns NULL.
         let (commits, rollbacks) = (commit_leases.unwrap_or_default(), rollback_leases.unwrap_or_default());
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
-        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+        admission::admit(call, Need::Settle)?;
         let (commits, rollbacks) = checked_lists(commits, rollbacks)?;
         let _waits = LockWaits::limit(NO_WAIT_MS);
         let settle = || {
-            let mut answers = settle_list(tables, connection, &catalog, cell_id, &commits, Ending::Commit);
-            answers.extend(settle_list(tables, connection, &catalog, cell_id, &rollbacks, Ending::Rollback));
+            let mut answers = settle_list(call, &commits, Ending::Commit);
+            answers.extend(settle_list(call, &rollbacks, Ending::Rollback));
             // The cell forgets leases after this answer, so a crash must not undo their settlement, even if other sessions have
             // settled them.
             durability::promise();
@@ -110,28 +105,17 @@ fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError
 
 /// Settles one list: all leases that are neither locked nor damaged, together. Locks lease rows in uuid order, skipping locked
 /// ones, then claims in bucket order.
-fn settle_list(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    list: &[Uuid],
-    ending: Ending,
-) -> Vec<(Uuid, SettledAs)> {
+fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, SettledAs)> {
     if list.is_empty() {
         return Vec::new();
     }
-    let around = tables.surroundings();
+    let around = call.tables.surroundings();
     // Ends those of the leases that no other transaction has locked. Fails if one of them fails.
     let settle = |list: &[Uuid]| {
-        let free = tables.lock_free(connection, list, cell_id);
+        let free = call.tables.lock_free(call.connection, list, call.cell_id);
         if !free.is_empty() {
-            end_leases(
-                tables,
-                connection,
-                catalog,
-                ToEnd { cell_id, leases: &free, ending, may_wait: true, claim_lock_timeout_ms: NO_WAIT_MS, around },
-            )?;
+            let (may_wait, claim_lock_timeout_ms) = (true, NO_WAIT_MS);
+            end_leases(call, ToEnd { leases: &free, ending, may_wait, claim_lock_timeout_ms, around })?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };
@@ -142,24 +126,18 @@ fn settle_list(
         |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
     let damaged: HashSet<_> = failed.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
-    let mut existing: HashMap<_, _> = leases::existing(connection, &others, View::Latest)
+    let mut existing: HashMap<_, _> = leases::existing(call.connection, &others, View::Latest)
         .into_iter()
         .map(|existing| (existing.uuid, existing))
         .collect();
     let unknown: Vec<_> = others.iter().copied().filter(|lease| !existing.contains_key(lease)).collect();
     // A transfer's uuid is no lease of a cell.
-    let no_leases = if unknown.is_empty() { HashSet::new() } else { transfers::among(connection, &unknown) };
+    let no_leases = if unknown.is_empty() { HashSet::new() } else { transfers::among(call.connection, &unknown) };
     // A fence that exceeds the rate is reported as busy.
-    let may_fence = |lease: &Uuid| {
-        !existing.contains_key(lease) && admission::admit_fence(tables, connection, catalog, cell_id).is_ok()
-    };
+    let may_fence = |lease: &Uuid| !existing.contains_key(lease) && admission::admit_fence(call).is_ok();
     let is_to_fence = |lease: &Uuid| ending == Ending::Rollback && !no_leases.contains(lease) && may_fence(lease);
     let to_fence: Vec<_> = unknown.iter().copied().filter(is_to_fence).collect();
-    let fenced = if ending == Ending::Rollback {
-        fence(tables, connection, catalog, cell_id, &to_fence)
-    } else {
-        HashSet::new()
-    };
+    let fenced = if ending == Ending::Rollback { fence(call, &to_fence) } else { HashSet::new() };
     let answer = |lease: &Uuid| {
         let answer = match settled.contains(lease) {
             true => (Some(ending.outcome()), true),
@@ -167,7 +145,7 @@ fn settle_list(
             // A damaged lease stays outstanding: commit_update and rollback_update report its damage.
             false if no_leases.contains(lease) => (None, false),
             false if damaged.contains(lease) => (Some("outstanding"), false),
-            false => outcome_of_other(tables, connection, cell_id, *lease, ending, existing.remove(lease)),
+            false => outcome_of_other(call, *lease, ending, existing.remove(lease)),
         };
         (*lease, answer)
     };
@@ -175,42 +153,31 @@ fn settle_list(
 }
 
 /// Fences unknown leases, and returns those that it has fenced. Locks their keys in the given order.
-fn fence(
-    tables: &dyn Tables,
-    connection: &Connection,
-    catalog: &Catalog,
-    cell_id: i64,
-    leases: &[Uuid],
-) -> HashSet<Uuid> {
+fn fence(call: &CellCall, leases: &[Uuid]) -> HashSet<Uuid> {
+    let cell_id = call.cell_id;
     let fence = |leases: &[Uuid]| {
-        let fenced = leases.iter().all(|lease| tables.fence(connection, *lease, cell_id));
+        let fenced = leases.iter().all(|lease| call.tables.fence(call.connection, *lease, cell_id));
         if !fenced {
             return Err(());
         }
         counters::fenced(cell_id, leases.len());
-        audit::fenced(tables, connection, catalog, cell_id, leases);
+        audit::fenced(call, leases);
         Ok(leases.iter().copied().collect())
     };
     in_one(&CONTENTION, leases, fence).result.unwrap_or_default()
 }
 
 /// Returns the answer for a lease that this call has not settled.
-fn outcome_of_other(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    lease: Uuid,
-    ending: Ending,
-    existing: Option<ExistingLease>,
-) -> SettledAs {
+fn outcome_of_other(call: &CellCall, lease: Uuid, ending: Ending, existing: Option<ExistingLease>) -> SettledAs {
+    let cell_id = call.cell_id;
     match existing {
         Some(existing) if existing.cell_id != cell_id => (None, false),
         Some(ExistingLease { outcome: None, .. }) => (Some("busy"), false),
         Some(existing) => (Some(existing.outcome_name()), false),
         // The lease is unknown, unless an open transaction is beginning it.
-        None if ending == Ending::Commit => match key::probe(tables, connection, lease, cell_id) {
+        None if ending == Ending::Commit => match key::probe(call, lease) {
             // The lease may have begun and ended between the two queries.
-            KeyState::Free => match leases::existing(connection, &[lease], View::Latest).pop() {
+            KeyState::Free => match leases::existing(call.connection, &[lease], View::Latest).pop() {
                 Some(existing) if existing.cell_id == cell_id => (Some(existing.outcome_name()), false),
                 _ => (None, false),
             },

@@ -19,24 +19,23 @@ use super::acquire::Acquired;
 use super::conflicts::{self, Probed};
 use super::request::{ClaimStep, Request};
 use crate::error::{AdmissionError, ClaimsError};
+use crate::kernel::call::{Call, CellCall};
 use crate::service::counters::{self, WaitEnd};
 use crate::service::waiters::{self, Waiting};
 use crate::settings;
-use crate::store::catalog::Catalog;
-use crate::tables::Tables;
 use pg::clock::monotonic;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::{NO_WAIT_LIMIT_MS, Undone, subtransaction};
 use pg::{snapshot, wait, xact};
 
 /// Raises an error unless the cell may use the session's priority.
-pub fn check_priority(catalog: &Catalog, cell_id: i64) -> Result<(), ClaimsError> {
+pub fn check_priority(call: &CellCall) -> Result<(), ClaimsError> {
+    let cell_id = call.cell_id;
     let priority = settings::lease_priority();
     if priority <= 0 {
         return Ok(());
     }
-    match catalog.limits.get(&cell_id).and_then(|limits| limits.max_priority).unwrap_or(0) {
+    match call.catalog.limits.get(&cell_id).and_then(|limits| limits.max_priority).unwrap_or(0) {
         limit if priority > limit => Err(AdmissionError::PriorityTooHigh { cell_id, priority, limit }.into()),
         _ => Ok(()),
     }
@@ -177,10 +176,10 @@ impl LeaseWait {
     }
 
     /// Looks at one batch. Joins the queue if the batch has conflicts, or if another call waits for one of its names.
-    pub fn look(&mut self, connection: &Connection, request: &Request) -> Seen {
-        let tables = request.tables;
+    pub fn look(&mut self, request: &Request) -> Seen {
+        let call = request.call;
         // The attempt raises the error of a payload that is too large.
-        let Ok((reduced, probed)) = conflicts::probe(connection, request) else { return Seen::Attempt };
+        let Ok((reduced, probed)) = conflicts::probe(request) else { return Seen::Attempt };
         let Probed { existing, is_lease_busy, mut conflicts } = probed;
         let request = reduced.as_ref().unwrap_or(request);
         if existing.is_some() || is_lease_busy {
@@ -194,10 +193,10 @@ impl LeaseWait {
             return Seen::Useless;
         }
         let buckets = || request.operations().map(|(_, bucket)| bucket);
-        if conflicts.is_empty() && !waiters::is_any_wanted(tables, buckets()) {
+        if conflicts.is_empty() && !waiters::is_any_wanted(call, buckets()) {
             return Seen::Attempt;
         }
-        if !self.join(tables) {
+        if !self.join(call) {
             return Seen::Useless;
         }
         let kept_until = conflicts::add_queued(request, &mut conflicts);
@@ -211,9 +210,9 @@ impl LeaseWait {
     }
 
     /// Joins the queue, where there is one. Returns `false` if it is full.
-    fn join(&mut self, tables: &dyn Tables) -> bool {
-        if self.waiting.is_none() && waiters::has_queue(tables) {
-            self.waiting = Waiting::join(tables, self.cell_id, settings::lease_priority());
+    fn join(&mut self, call: &Call) -> bool {
+        if self.waiting.is_none() && waiters::has_queue(call) {
+            self.waiting = Waiting::join(call, self.cell_id, settings::lease_priority());
             return self.waiting.is_some();
         }
         true

@@ -5,17 +5,17 @@ use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::access;
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::naming;
-use crate::store::catalog::{self, Catalog};
+use crate::store::catalog::Catalog;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::transfers;
-use crate::tables::{self, Tables};
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::name::Name;
 use pg::prelude::*;
 use pg::roles;
-use pg::spi::{Connection, View};
+use pg::spi::View;
 use pg::uuid::from_pg_uuid;
 use pg::xid8::Xid8;
 
@@ -42,19 +42,18 @@ fn lease_details(
     >,
     ErrorReport,
 > {
-    let row = tables::connect(|tables, connection| {
-        let catalog = catalog::current(connection);
+    let row = Call::run(|call| {
+        let catalog = call.current_catalog();
         let cells = access::cells_of_caller(&catalog)?;
-        let Some(lease) = meant(tables, connection, &catalog, lease_uuid, bucket_type, bucket_value)? else {
+        let Some(lease) = meant(call, &catalog, lease_uuid, bucket_type, bucket_value)? else {
             return Ok(None);
         };
-        let details = lease_details::details(connection, from_pg_uuid(lease), View::Caller);
+        let details = lease_details::details(call.connection, from_pg_uuid(lease), View::Caller);
         // Another cell's lease must look as if it did not exist. A transfer belongs to both cells.
         let details = match details {
             Some(details) => Some((details.cell_id, details)),
-            None => {
-                transfers::as_lease(connection, from_pg_uuid(lease), View::Caller).map(|(details, to)| (to, details))
-            }
+            None => transfers::as_lease(call.connection, from_pg_uuid(lease), View::Caller)
+                .map(|(details, to)| (to, details)),
         };
         let is_his = |(other, details): &(i64, LeaseDetails)| {
             cells.is_none_or(|cells| cells.contains(&details.cell_id) || cells.contains(other))
@@ -74,8 +73,7 @@ fn lease_details(
 
 /// Returns the lease of the argument, or the one that holds the bucket of the arguments.
 fn meant(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &Call,
     catalog: &Catalog,
     lease: Option<PgUuid>,
     bucket_type: Option<String>,
@@ -89,9 +87,9 @@ fn meant(
             let read = |types: &Types| {
                 let value = types.canonical_for_lookup(bucket_type, &bucket_value);
                 let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-                Ok(tables.claims(connection, &[Bucket { bucket_type, value }]).pop())
+                Ok(call.tables.claims(call.connection, &[Bucket { bucket_type, value }]).pop())
             };
-            let record = naming::in_snapshot(tables, catalog, Some(bucket_type), read, Option::is_some)?;
+            let record = naming::in_snapshot(call.tables, catalog, Some(bucket_type), read, Option::is_some)?;
             Ok(record.and_then(|record| record.lease_uuid))
         }
         (None, Some(_), None) => Err(BadInput::new("bucket_value", Problem::Null).into()),

@@ -6,16 +6,14 @@ use uuid::Uuid;
 
 use super::page_size;
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::low_water;
-use crate::store::catalog;
 use crate::tables::rows::leases::ListedLease;
 use crate::tables::shared::leases;
-use crate::tables::{self, Tables};
 use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;
-use pg::spi::Connection;
 use pg::uuid::from_pg_uuid;
 use pg::xid8::Xid8;
 
@@ -41,10 +39,10 @@ fn list_leases(
     >,
     ErrorReport,
 > {
-    let rows = tables::connect(|tables, connection| {
+    let rows = Call::run(|call| {
         let max_results = arguments::required(max_results, "max_results")?;
         match cell_id {
-            Some(cell_id) => access::act_for(&catalog::current(connection), cell_id)?,
+            Some(cell_id) => access::act_for(&call.current_catalog(), cell_id)?,
             None => access::read_as_administrator()?,
         }
         let after = after.map(|text| LeaseCursor::decode(&text)).transpose();
@@ -52,8 +50,8 @@ fn list_leases(
         let limit = page_size(max_results)?;
         let created_after = created_after.map(Moment::from);
         let leases = match cell_id.filter(|_| after == BEFORE_ALL && created_after.is_none()) {
-            Some(cell_id) => first_page(tables, connection, cell_id, limit),
-            None => leases::page(connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
+            Some(cell_id) => first_page(call, cell_id, limit),
+            None => leases::page(call.connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
         };
         Ok::<_, ClaimsError>(leases.into_iter().map(row).collect::<Vec<_>>())
     })?;
@@ -61,10 +59,10 @@ fn list_leases(
 }
 
 /// Reads the first page from the low-water mark, to skip the index entries of leases that were settled long ago.
-fn first_page(tables: &dyn Tables, connection: &Connection, cell_id: i64, limit: i64) -> Vec<ListedLease> {
-    let from = low_water::of_caller(tables, cell_id);
-    let leases = leases::page(connection, Some(cell_id), &BEFORE_ALL, from, limit);
-    low_water::listed(tables, cell_id, from, leases.first().map(|lease| lease.created_at));
+fn first_page(call: &Call, cell_id: i64, limit: i64) -> Vec<ListedLease> {
+    let from = low_water::of_caller(call, cell_id);
+    let leases = leases::page(call.connection, Some(cell_id), &BEFORE_ALL, from, limit);
+    low_water::listed(call, cell_id, from, leases.first().map(|lease| lease.created_at));
     leases
 }
 

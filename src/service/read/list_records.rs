@@ -7,14 +7,12 @@ use claims_model::{BadInput, Problem, Types, id};
 
 use super::record::{ClaimColumns, claim_columns};
 use super::{MAX_RESULTS, page_size};
+use crate::arguments;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::call::CellCall;
 use crate::tables::rows::claims::{ClaimPart, StoredClaim};
-use crate::tables::{self, Tables};
-use crate::{access, arguments};
 use pg::prelude::*;
 use pg::row_set::{Joined, RowSet};
-use pg::spi::Connection;
 
 /// A row of the answer: a claim, its cursor, and how the name was written.
 type Listed = Joined<ClaimColumns, (String, Option<String>)>;
@@ -47,31 +45,29 @@ fn list_records_2(
     bucket_types: default!(Option<Vec<Option<String>>>, "NULL"),
     whole_sources: default!(Option<bool>, false),
 ) -> Result<RowSet<Listed>, ErrorReport> {
-    let rows = tables::connect(|tables, connection| {
-        arguments::require!(cell_id, max_results, whole_sources);
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
+    arguments::require!(cell_id, max_results, whole_sources);
+    let rows = CellCall::run(Some(cell_id), |call| {
+        let types = &call.catalog.types;
         let bad = |argument: &'static str| move |problem| BadInput::new(argument, problem);
         let only = source_type
-            .map(|name| id::type_from_text(&name, Kind::Source, &catalog.types).map_err(bad("source_type")))
+            .map(|name| id::type_from_text(&name, Kind::Source, types).map_err(bad("source_type")))
             .transpose()?;
         let after = after.map(|text| ClaimCursor::decode(&text).map_err(bad("after"))).transpose()?;
         let SourceRange { above, up_to } = arguments::source_range(source_id_gt, source_id_lte)?;
-        let bucket_types = bucket_types.map(|names| numbers(names, &catalog.types)).transpose()?;
+        let bucket_types = bucket_types.map(|names| numbers(names, types)).transpose()?;
         let range = Range { only, after, above: above.unwrap_or_default(), up_to, bucket_types };
         let limit = page_size(max_results)?;
-        let mut records = pages(tables, connection, cell_id, &range, limit);
+        let mut records = pages(call, &range, limit);
         if whole_sources && records.len() as i64 == limit {
-            complete(tables, connection, cell_id, &range, &mut records)?;
+            complete(call, &range, &mut records)?;
         }
-        let types = &catalog.types;
         let ends = if whole_sources { ends_of_sources(&records) } else { vec![false; records.len()] };
         let row = |(mut record, ends_source): (StoredClaim, bool)| -> Listed {
             let cursor = if ends_source { cursor_behind_source(&record) } else { cursor_of(&record) }.encode();
             let display_value = record.display_value.take();
             Joined(claim_columns(record, types), (cursor, display_value))
         };
-        Ok::<_, ClaimsError>(records.into_iter().zip(ends).map(row).collect::<Vec<_>>())
+        Ok(records.into_iter().zip(ends).map(row).collect::<Vec<_>>())
     })?;
     Ok(RowSet::new(rows))
 }
@@ -87,17 +83,11 @@ fn numbers(names: Vec<Option<String>>, types: &Types) -> Result<Vec<i32>, BadInp
 }
 
 /// Adds the remaining claims of the last claim's source.
-fn complete(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    range: &Range,
-    records: &mut Vec<StoredClaim>,
-) -> Result<(), ClaimsError> {
+fn complete(call: &CellCall, range: &Range, records: &mut Vec<StoredClaim>) -> Result<(), ClaimsError> {
     let Some(last) = records.last().map(cursor_of) else { return Ok(()) };
     let limit = i64::from(MAX_RESULTS);
     let part = ClaimPart { after: &last, last_source_id: Some(&last.source_id), bucket_types: range.bucket_types() };
-    let rest = tables.claim_page(connection, cell_id, &part, limit + 1);
+    let rest = call.tables.claim_page(call.connection, call.cell_id, &part, limit + 1);
     if rest.len() as i64 > limit {
         let problem = Problem::TooMany { what: "claims of one source", got: rest.len(), limit: limit as usize };
         return Err(BadInput::new("whole_sources", problem).into());
@@ -144,12 +134,12 @@ impl Range {
 }
 
 /// Fills a page, source type by source type.
-fn pages(tables: &dyn Tables, connection: &Connection, cell_id: i64, range: &Range, limit: i64) -> Vec<StoredClaim> {
+fn pages(call: &CellCall, range: &Range, limit: i64) -> Vec<StoredClaim> {
     let first = range.after.as_ref().map_or(i32::MIN, |after| after.source_type);
     let types = match range.only {
         Some(only) if only < first => Vec::new(),
         Some(only) => vec![only],
-        None => tables.source_types_from(connection, cell_id, first),
+        None => call.tables.source_types_from(call.connection, call.cell_id, first),
     };
     let mut found = Vec::new();
     for source_type in types {
@@ -160,7 +150,7 @@ fn pages(tables: &dyn Tables, connection: &Connection, cell_id: i64, range: &Ran
         let after = range.start(source_type);
         let part =
             ClaimPart { after: &after, last_source_id: range.up_to.as_deref(), bucket_types: range.bucket_types() };
-        found.extend(tables.claim_page(connection, cell_id, &part, room));
+        found.extend(call.tables.claim_page(call.connection, call.cell_id, &part, room));
     }
     found
 }

@@ -6,6 +6,7 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::error::ClaimsError;
+use crate::kernel::call::Call;
 use crate::service::naming;
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::StoredClaim;
@@ -88,17 +89,17 @@ LANGUAGE c AS 'MODULE_PATHNAME', '@FUNCTION_NAME@';"#
 )]
 #[search_path(pg_catalog, pg_temp)]
 fn get_records_3(buckets: Option<Jsonb>) -> Result<RowSet<Numbered>, ErrorReport> {
-    let found = tables::connect(|tables, connection| {
-        let catalog = catalog::current(connection);
+    let found = Call::run(|call| {
+        let catalog = call.current_catalog();
         let buckets = arguments::required(buckets, "buckets")?;
         let read = |types: &Types| {
             let buckets = bucket_list(&mut buckets.tokens(), "buckets", types, MAX_BUCKETS)?;
-            let claims = tables.claims(connection, &buckets);
+            let claims = call.tables.claims(call.connection, &buckets);
             let asked = buckets.len();
             Ok((numbered(claims, &buckets), asked))
         };
         let has_all = |(claims, asked): &(Vec<_>, usize)| claims.len() == *asked;
-        let (claims, _) = naming::in_snapshot(tables, &catalog, None, read, has_all)?;
+        let (claims, _) = naming::in_snapshot(call.tables, &catalog, None, read, has_all)?;
         routed(claims, &catalog)
     })?;
     Ok(RowSet::new(found))

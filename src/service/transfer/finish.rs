@@ -7,13 +7,11 @@ use claims_model::transfer::TransferState;
 use super::{deadline, has_passed, perform};
 use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, TransferError};
+use crate::kernel::call::Call;
 use crate::service::{durability, waiters};
-use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
-use crate::tables::shared::transfers;
 use crate::tables::shared::transfers::TransferProgress;
 use pg::prelude::*;
-use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -23,8 +21,8 @@ fn finish_transfer(
 ) -> Result<TableIterator<'static, (name!(moved, i64), name!(finished, bool))>, ErrorReport> {
     let action = AdminAction::without_reason("finish_transfer")?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(action, transfer_uuid, |tables, connection, transfer| {
-        let (moved, finished) = finish(tables, connection, transfer, deadline)?;
+    Ok(TableIterator::once(perform(action, transfer_uuid, |call, transfer| {
+        let (moved, finished) = finish(call, transfer, deadline)?;
         Ok(((moved, finished), vec![("moved", moved)]))
     })?))
 }
@@ -38,18 +36,13 @@ fn cancel_transfer(
 ) -> Result<TableIterator<'static, (name!(released, i64), name!(finished, bool))>, ErrorReport> {
     let action = AdminAction::begin("cancel_transfer", reason)?;
     let deadline = deadline(max_runtime)?;
-    Ok(TableIterator::once(perform(action, transfer_uuid, |tables, connection, transfer| {
-        let (released, finished) = cancel(tables, connection, transfer, deadline)?;
+    Ok(TableIterator::once(perform(action, transfer_uuid, |call, transfer| {
+        let (released, finished) = cancel(call, transfer, deadline)?;
         Ok(((released, finished), vec![("released", released)]))
     })?))
 }
 
-fn finish(
-    tables: &dyn Tables,
-    connection: &Connection,
-    transfer: Transfer,
-    deadline: Option<Instant>,
-) -> Result<(i64, bool), ClaimsError> {
+fn finish(call: &Call, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
     let Transfer { uuid, state, .. } = transfer;
     match state {
         TransferState::Switched | TransferState::Finishing => {}
@@ -64,15 +57,10 @@ fn finish(
         }
     }
     let states = [TransferState::Finishing, TransferState::Finished];
-    release(tables, connection, &transfer, deadline, states, |moved| moved)
+    release(call, &transfer, deadline, states, |moved| moved)
 }
 
-fn cancel(
-    tables: &dyn Tables,
-    connection: &Connection,
-    transfer: Transfer,
-    deadline: Option<Instant>,
-) -> Result<(i64, bool), ClaimsError> {
+fn cancel(call: &Call, transfer: Transfer, deadline: Option<Instant>) -> Result<(i64, bool), ClaimsError> {
     let Transfer { uuid, state, cell_id, .. } = transfer;
     match state {
         TransferState::Preparing | TransferState::Prepared => {}
@@ -86,14 +74,13 @@ fn cancel(
     }
     // While it still holds some of the claims it counts as incomplete: it cannot be switched, and can be prepared again.
     let states = [TransferState::Preparing, TransferState::Cancelled];
-    release(tables, connection, &transfer, deadline, states, |_| 0)
+    release(call, &transfer, deadline, states, |_| 0)
 }
 
 /// Makes the claims that the transfer holds ACTIVE, step by step, and records the progress. The state becomes `going_on`, or
 /// `done` if the transfer holds no more claims. Claims whose rows are locked are left for the next call.
 fn release(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &Call,
     transfer: &Transfer,
     deadline: Option<Instant>,
     [going_on, done]: [TransferState; 2],
@@ -106,7 +93,7 @@ fn release(
     let (mut released, mut seen) = (0, 0);
     while released < transfer.held {
         // One statement moves the claims of one step, and records them in the change feed.
-        let step = tables.release_held(connection, transfer, after.as_ref());
+        let step = call.tables.release_held(call.connection, transfer, after.as_ref());
         released += step.changed;
         seen += step.wanted;
         after = step.after;
@@ -125,6 +112,6 @@ fn release(
     let state = if held == 0 { done } else { going_on };
     let after = after.filter(|_| held > 0);
     let progress = TransferProgress { state, changed: released, other: moved(released), after: after.as_ref() };
-    transfers::record_released(tables, connection, transfer, &progress);
+    call.tables.record_released(call.connection, transfer, &progress);
     Ok((released, held == 0))
 }

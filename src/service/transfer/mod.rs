@@ -18,12 +18,10 @@ use uuid::Uuid;
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::{self, required};
 use crate::error::{ClaimsError, TransferError};
+use crate::kernel::call::Call;
 use crate::service::admission;
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::transfers::Transfer;
-use crate::tables::{self, Tables};
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
 use pg::uuid::from_pg_uuid;
 
@@ -36,41 +34,32 @@ const LOCK_TIMEOUT_MS: i64 = 500;
 fn perform<T>(
     action: AdminAction,
     transfer_uuid: Option<PgUuid>,
-    body: impl FnOnce(&dyn Tables, &Connection, Transfer) -> Result<(T, Counts), ClaimsError>,
+    body: impl FnOnce(&Call, Transfer) -> Result<(T, Counts), ClaimsError>,
 ) -> Result<T, ClaimsError> {
     let uuid = from_pg_uuid(required(transfer_uuid, "transfer_uuid")?);
-    action.with("transfer_uuid", uuid.to_string()).perform_counted(|tables, connection| {
-        at_once(tables, connection, || {
-            let transfer = locked(tables, connection, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
-            admit(tables, &catalog::current(connection), transfer.from_cell, transfer.to_cell)?;
-            body(tables, connection, transfer)
+    action.with("transfer_uuid", uuid.to_string()).perform_counted(|call| {
+        at_once(call, || {
+            let transfer = locked(call, uuid)?.ok_or(TransferError::Unknown { transfer: uuid })?;
+            admit(call, [transfer.from_cell, transfer.to_cell])?;
+            body(call, transfer)
         })
     })
 }
 
 /// Runs `body` with [LOCK_TIMEOUT_MS], and raises TransferError::Busy if it would have to wait longer.
-fn at_once<T>(
-    tables: &dyn Tables,
-    connection: &Connection,
-    body: impl FnOnce() -> Result<T, ClaimsError>,
-) -> Result<T, ClaimsError> {
+fn at_once<T>(call: &Call, body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-    translate_error(
-        Code::ERRCODE_LOCK_NOT_AVAILABLE,
-        || TransferError::Busy.into(),
-        || tables::bounded(tables, connection, body),
-    )
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TransferError::Busy.into(), || call.bounded(body))
 }
 
-fn locked(tables: &dyn Tables, connection: &Connection, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
+fn locked(call: &Call, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
-    Ok(tables.lock_transfer(connection, uuid))
+    Ok(call.tables.lock_transfer(call.connection, uuid))
 }
 
 /// Checks the modes of both cells, because claims of both change.
-fn admit(tables: &dyn Tables, catalog: &Catalog, from_cell: i64, to_cell: i64) -> Result<(), ClaimsError> {
-    admission::admit(tables, catalog, from_cell, Need::Settle)?;
-    admission::admit(tables, catalog, to_cell, Need::Settle)
+fn admit(call: &Call, cells: [i64; 2]) -> Result<(), ClaimsError> {
+    cells.iter().try_for_each(|cell_id| admission::admit(&call.of_cell(*cell_id), Need::Settle))
 }
 
 /// Returns the time at which to stop. At least one step is always done.

@@ -9,8 +9,7 @@ use super::{admit, at_once, deadline, has_passed, locked, whole};
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError, TransferError};
-use crate::store::catalog;
-use crate::tables::Tables;
+use crate::kernel::call::Call;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers::{NewTransfer, TransferProgress};
 use crate::tables::shared::{leases, transfers};
@@ -18,7 +17,7 @@ use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::roles;
 use pg::settings::LockWaits;
-use pg::spi::{self, Connection, View};
+use pg::spi::View;
 use pg::subtransaction::NO_WAIT_LIMIT_MS;
 use pg::uuid::from_pg_uuid;
 
@@ -67,8 +66,8 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     if from_cell == to_cell {
         return Err(TransferError::OneCell { cell_id: from_cell }.into());
     }
-    let scope = spi::connect(|connection| {
-        let catalog = catalog::current(connection);
+    let scope = Call::run(|call| {
+        let catalog = call.current_catalog();
         if let Some(cell_id) = [from_cell, to_cell].into_iter().find(|cell_id| !catalog.cells.contains_key(cell_id)) {
             return Err(ClaimsError::from(AccessError::UnknownCell { cell_id }));
         }
@@ -87,16 +86,16 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     let action = named
         .into_iter()
         .fold(action.with("transfer_uuid", uuid.to_string()), |action, (name, value)| action.with(name, value));
-    action.perform_counted(|tables, connection| {
-        at_once(tables, connection, || {
-            admit(tables, &catalog::current(connection), from_cell, to_cell)?;
-            let transfer = begun(tables, connection, &request)?;
+    action.perform_counted(|call| {
+        at_once(call, || {
+            admit(call, [from_cell, to_cell])?;
+            let transfer = begun(call, &request)?;
             if transfer.digest != request.digest {
                 return Err(TransferError::OtherRequest { transfer: uuid }.into());
             }
             match transfer.state {
                 TransferState::Preparing | TransferState::Prepared => {
-                    let (marked, skipped, has_all) = pass(tables, connection, &transfer, deadline)?;
+                    let (marked, skipped, has_all) = pass(call, &transfer, deadline)?;
                     Ok(((marked, skipped, has_all), vec![("marked", marked), ("skipped", skipped)]))
                 }
                 // A repeat: all claims were marked.
@@ -113,23 +112,23 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
 }
 
 /// Returns the transfer with its row locked: the existing one, or a new one.
-fn begun(tables: &dyn Tables, connection: &Connection, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
+fn begun(call: &Call, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
     let uuid = request.uuid;
-    if let Some(transfer) = locked(tables, connection, uuid)? {
+    if let Some(transfer) = locked(call, uuid)? {
         return Ok(transfer);
     }
-    if !leases::existing(connection, &[uuid], View::Latest).is_empty() {
+    if !leases::existing(call.connection, &[uuid], View::Latest).is_empty() {
         return Err(TransferError::LeaseUuid { transfer: uuid }.into());
     }
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
     // remove_cell() locks the cell's row, too, and looks for transfers after that.
-    if tables.lock_cells(connection, [request.from_cell, request.to_cell]) < 2 {
+    if call.tables.lock_cells(call.connection, [request.from_cell, request.to_cell]) < 2 {
         return Err(AccessError::UnknownCell { cell_id: request.from_cell }.into());
     }
     if !transfers::writes_announced() {
         return Err(TransferError::Busy.into());
     }
-    if let Some(transfer) = transfers::of_whole_cell(connection, request.to_cell) {
+    if let Some(transfer) = transfers::of_whole_cell(call.connection, request.to_cell) {
         return Err(TransferError::CellMoves { transfer, cell_id: request.to_cell }.into());
     }
     let new = NewTransfer {
@@ -142,26 +141,21 @@ fn begun(tables: &dyn Tables, connection: &Connection, request: &PrepareRequest)
         role: &roles::name(roles::caller()),
     };
     // If the transfer exists by now, another session has committed it first.
-    transfers::insert(tables, connection, &new);
-    locked(tables, connection, uuid)?.ok_or_else(|| TransferError::Busy.into())
+    call.tables.insert_transfer(call.connection, &new);
+    locked(call, uuid)?.ok_or_else(|| TransferError::Busy.into())
 }
 
 /// Continues the pass over the cell's claims, or begins the next one.
-fn pass(
-    tables: &dyn Tables,
-    connection: &Connection,
-    transfer: &Transfer,
-    deadline: Option<Instant>,
-) -> Result<Prepared, ClaimsError> {
+fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<Prepared, ClaimsError> {
     // A repeat: nothing can have been made since.
-    if transfer.state == TransferState::Prepared && whole::kept_seal(connection, transfer).is_some() {
+    if transfer.state == TransferState::Prepared && whole::kept_seal(call.connection, transfer).is_some() {
         return Ok((0, 0, true));
     }
     let mut after = transfer.marking_after.clone();
     let (mut seal, mut unsealed) = (None, None);
     match &after {
-        Some(_) => seal = whole::kept_seal(connection, transfer),
-        None if transfer.is_whole => match whole::seal(tables, connection, transfer)? {
+        Some(_) => seal = whole::kept_seal(call.connection, transfer),
+        None if transfer.is_whole => match whole::seal(call, transfer)? {
             Ok(new) => seal = Some(new),
             Err(reason) => unsealed = Some(reason),
         },
@@ -169,7 +163,7 @@ fn pass(
     }
     let (mut marked, mut skipped) = (0, if after.is_some() { transfer.skipped } else { 0 });
     loop {
-        let step = tables.mark_held(connection, transfer, after.as_ref());
+        let step = call.tables.mark_held(call.connection, transfer, after.as_ref());
         marked += step.changed;
         skipped += step.wanted - step.changed;
         after = step.after;
@@ -178,11 +172,11 @@ fn pass(
         }
         pgrx::check_for_interrupts!();
     }
-    seal = seal.filter(|seal| whole::is_unbroken(connection, transfer, seal));
+    seal = seal.filter(|seal| whole::is_unbroken(call.connection, transfer, seal));
     let has_all = after.is_none() && skipped == 0 && (seal.is_some() || !transfer.is_whole);
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
     let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
-    transfers::record_marked(tables, connection, transfer, &progress, seal.as_ref());
+    call.tables.record_marked(call.connection, transfer, &progress, seal.as_ref());
     if transfer.is_whole && seal.is_none() {
         unsealed = unsealed.or(Some(whole::Unsealed::Begun));
     }

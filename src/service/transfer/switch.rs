@@ -5,13 +5,10 @@ use claims_model::transfer::TransferState;
 use super::{perform, whole};
 use crate::admin_action::{AdminAction, Counts};
 use crate::error::{ClaimsError, TransferError};
+use crate::kernel::call::Call;
 use crate::service::{audit, durability, feed};
-use crate::store::catalog;
-use crate::tables::Tables;
 use crate::tables::rows::transfers::Transfer;
-use crate::tables::shared::transfers;
 use pg::prelude::*;
-use pg::spi::Connection;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -28,15 +25,15 @@ fn reverse_transfer(transfer_uuid: Option<PgUuid>, reason: Option<String>) -> Re
 }
 
 /// Switches the claims to the new cell. Returns `false` if they are there already.
-fn switch(tables: &dyn Tables, connection: &Connection, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
+fn switch(call: &Call, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Prepared => {
             if transfer.is_whole {
-                whole::require_seal(connection, &transfer)?;
+                whole::require_seal(call.connection, &transfer)?;
             }
-            transfers::switch(tables, connection, &transfer);
-            tell(tables, connection, &transfer, transfer.from_cell, transfer.to_cell);
+            call.tables.switch_transfer(call.connection, &transfer);
+            tell(call, &transfer, transfer.from_cell, transfer.to_cell);
             Ok((true, moved(transfer.held)))
         }
         TransferState::Preparing => {
@@ -55,12 +52,12 @@ fn switch(tables: &dyn Tables, connection: &Connection, transfer: Transfer) -> R
 }
 
 /// Switches the claims back to the old cell. Returns `false` if they are there already.
-fn reverse(tables: &dyn Tables, connection: &Connection, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
+fn reverse(call: &Call, transfer: Transfer) -> Result<(bool, Counts), ClaimsError> {
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Switched => {
-            transfers::reverse(tables, connection, &transfer);
-            tell(tables, connection, &transfer, transfer.to_cell, transfer.from_cell);
+            call.tables.reverse_transfer(call.connection, &transfer);
+            tell(call, &transfer, transfer.to_cell, transfer.from_cell);
             Ok((true, moved(transfer.held)))
         }
         TransferState::Preparing | TransferState::Prepared => Ok((false, moved(0))),
@@ -79,12 +76,12 @@ fn moved(claims: i64) -> Counts {
 }
 
 /// Makes the switch durable, because routers will rely on it, and records it in the change feed.
-fn tell(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
+fn tell(call: &Call, transfer: &Transfer, from: i64, to: i64) {
     durability::promise();
-    audit::moved(tables, connection, &catalog::current(connection).types, transfer, to);
+    audit::moved(call, &call.current_catalog().types, transfer, to);
     if !feed::is_on() {
         return;
     }
-    tables.tell_moved(connection, transfer, from, to);
-    feed::notify_readers(connection);
+    call.tables.tell_moved(call.connection, transfer, from, to);
+    feed::notify_readers(call.connection);
 }

@@ -4,7 +4,7 @@
 //! A pass that begins under a seal sees all claims. At its beginning
 //! - other sessions see the transfer: corrections of the cell's claims, other transfers to it and changes of a profile are refused;
 //! - the cell is in mode settle_only, so that it begins no lease;
-//! - whoever may not have seen one of both has ended: each of them locks the table before it looks;
+//! - every transaction that may have missed the transfer or the mode has ended: each of them locks the table before it looks;
 //! - no lease of the cell is outstanding: settling it could move a claim to a position that the pass has behind it.
 //!
 //! The seal is broken by every change of the cell's mode.
@@ -17,8 +17,8 @@ use claims_model::transfer::Seal;
 use uuid::Uuid;
 
 use crate::error::{ClaimsError, TransferError, notice_of_unfinished_cell};
+use crate::kernel::call::Call;
 use crate::store::catalog::{self, Catalog};
-use crate::tables::Tables;
 use crate::tables::rows::transfers::{OpenWriters, Transfer};
 use crate::tables::shared::{limits, transfers};
 use pg::clock::Moment;
@@ -66,47 +66,40 @@ pub fn require_newest_snapshot() -> Result<(), ClaimsError> {
 }
 
 /// Seals a pass that is about to begin.
-pub fn seal(
-    tables: &dyn Tables,
-    connection: &Connection,
-    transfer: &Transfer,
-) -> Result<Result<Seal, Unsealed>, ClaimsError> {
+pub fn seal(call: &Call, transfer: &Transfer) -> Result<Result<Seal, Unsealed>, ClaimsError> {
     let cell_id = transfer.from_cell;
-    let (mode, seal) = mode(&catalog::current(connection), cell_id);
+    let (mode, seal) = mode(&call.current_catalog(), cell_id);
     if transfer.is_own {
         return Ok(Err(Unsealed::Uncommitted));
     }
     if mode != Mode::SettleOnly {
         return Ok(Err(Unsealed::Mode(mode)));
     }
-    if let Err(unsealed) = wait_for_writers(tables, connection, cell_id, &seal)? {
+    if let Err(unsealed) = wait_for_writers(call, cell_id, &seal)? {
         return Ok(Err(unsealed));
     }
-    if limits::outstanding(connection, cell_id, Moment::MIN, 1) > 0 {
+    if limits::outstanding(call.connection, cell_id, Moment::MIN, 1) > 0 {
         return Ok(Err(Unsealed::Leases));
     }
-    Ok(match transfers::to_cell(connection, cell_id) {
+    Ok(match transfers::to_cell(call.connection, cell_id) {
         Some(arriving) => Err(Unsealed::Arriving(arriving)),
         None => Ok(seal),
     })
 }
 
 /// Waits until all transactions have ended that have changed claims or modes so far.
-fn wait_for_writers(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    seal: &Seal,
-) -> Result<Result<(), Unsealed>, ClaimsError> {
+fn wait_for_writers(call: &Call, cell_id: i64, seal: &Seal) -> Result<Result<(), Unsealed>, ClaimsError> {
     let deadline = Instant::now() + WRITERS_TIMEOUT;
     loop {
-        let OpenWriters { transactions, change_modes, own_modes, seals } = tables.open_writers(connection, cell_id)?;
+        let OpenWriters { transactions, change_modes, own_modes, seals } =
+            call.tables.open_writers(call.connection, cell_id)?;
         if own_modes {
             return Ok(Err(Unsealed::Uncommitted));
         }
         // Another node that has another mode has not committed it yet.
         let has_old_mode = seals.iter().any(|other| other != seal);
-        let left = ended_by(deadline, transactions, || Ok(tables.open_writers(connection, cell_id)?.transactions))?;
+        let left =
+            ended_by(deadline, transactions, || Ok(call.tables.open_writers(call.connection, cell_id)?.transactions))?;
         if left > 0 || has_old_mode && Instant::now() >= deadline {
             return Ok(Err(Unsealed::OpenWriters(left.max(1))));
         }

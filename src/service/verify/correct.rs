@@ -2,21 +2,21 @@
 
 use claims_model::lookalike::{NewSkeleton, skeleton_of};
 use claims_model::verify::{Discrepancy, Outcome};
-use claims_model::{Bucket, Claim, Types};
+use claims_model::{Bucket, Claim};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
 
 use super::finding::Finding;
 use super::rivals::rivals;
+use crate::kernel::call::CellCall;
 use crate::service::{audit, feed};
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;
 use crate::tables::rows::verify::Actual;
 use crate::tables::shared::verify;
-use crate::tables::{self, CONTENTION_SQLSTATES, EndedSkeletons, Tables};
+use crate::tables::{CONTENTION_SQLSTATES, EndedSkeletons};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::{Undone, in_one};
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
@@ -33,25 +33,18 @@ enum Corrected {
 
 /// Corrects the findings, in bucket order, and stores in each its outcome. It waits for no transaction: a claim that another open
 /// transaction holds is `busy`. It corrects all in one subtransaction, or all except those that fail.
-pub fn correct(
-    tables: &dyn Tables,
-    connection: &Connection,
-    (cell_id, what): (i64, &'static str),
-    recent: Interval,
-    types: &Types,
-    findings: &mut [Finding],
-) {
+pub fn correct(call: &CellCall, what: &'static str, recent: Interval, findings: &mut [Finding]) {
     let open: Vec<_> = (0..findings.len()).filter(|at| findings[*at].outcome.is_none()).collect();
     if open.is_empty() {
         return;
     }
     let mut is_first = true;
-    let around = tables.surroundings();
+    let around = call.tables.surroundings();
     let correct = |open: &[usize]| {
         let _waits = LockWaits::limit(if is_first { FIRST_LOCK_TIMEOUT_MS } else { LOCK_TIMEOUT_MS });
         is_first = false;
-        tables::bounded_within(tables, connection, around, || {
-            open.iter().try_for_each(|at| match correct_one(tables, connection, cell_id, types, &findings[*at]) {
+        call.bounded_within(around, || {
+            open.iter().try_for_each(|at| match correct_one(call, &findings[*at]) {
                 Corrected::Done => Ok(()),
                 Corrected::Changed => Err(()),
             })
@@ -63,29 +56,22 @@ pub fn correct(
     }
     for (at, undone) in troubled {
         let (outcome, actual) = match (undone, findings[at].expected) {
-            (Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION), Some(expected)) => {
-                rival_of(tables, connection, cell_id, recent, types, expected)
-            }
+            (Undone::ByError(Code::ERRCODE_UNIQUE_VIOLATION), Some(expected)) => rival_of(call, recent, expected),
             // The bucket was free and could not be added: it is confusable with a reserved name.
             (Undone::ByBody(()), Some(expected)) if findings[at].discrepancy == Discrepancy::Missing => {
-                rival_of(tables, connection, cell_id, recent, types, expected)
+                rival_of(call, recent, expected)
             }
             _ => (Outcome::Busy, None),
         };
         findings[at].outcome = Some(outcome);
         findings[at].actual = actual.or(findings[at].actual.take());
     }
-    tell(tables, connection, types, (cell_id, what), findings);
+    tell(call, what, findings);
 }
 
 /// Records corrections in the change feed and, as `what`, in the audit log: they change owners like leases do.
-fn tell(
-    tables: &dyn Tables,
-    connection: &Connection,
-    types: &Types,
-    (cell_id, what): (i64, &'static str),
-    findings: &[Finding],
-) {
+fn tell(call: &CellCall, what: &'static str, findings: &[Finding]) {
+    let cell_id = call.cell_id;
     let corrected = |discrepancy| {
         let is_meant =
             |finding: &&Finding| finding.discrepancy == discrepancy && finding.outcome == Some(Outcome::Corrected);
@@ -97,25 +83,19 @@ fn tell(
         set(Change::Replace(cell_id), corrected(Discrepancy::Different)),
         set(Change::Create(cell_id), corrected(Discrepancy::Missing)),
     ];
-    feed::tell(tables, connection, &sets, Moment::now());
-    audit::changed(tables, connection, types, (cell_id, what), &sets);
+    feed::tell(call, &sets, Moment::now());
+    audit::changed(call, what, &sets);
 }
 
-fn correct_one(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    types: &Types,
-    finding: &Finding,
-) -> Corrected {
+fn correct_one(call: &CellCall, finding: &Finding) -> Corrected {
     let done = match (finding.discrepancy, finding.expected, finding.actual.as_ref()) {
         (Discrepancy::Missing, Some(expected), _) => {
-            verify::add(connection, cell_id, expected) && take_skeleton(tables, connection, &expected.bucket, types)
+            verify::add(call.connection, call.cell_id, expected) && take_skeleton(call, &expected.bucket)
         }
-        (Discrepancy::Different, Some(expected), Some(actual)) => verify::replace(connection, actual, expected),
+        (Discrepancy::Different, Some(expected), Some(actual)) => verify::replace(call.connection, actual, expected),
         (Discrepancy::Extra, _, Some(actual)) => {
-            let removed = verify::remove(connection, actual);
-            free_skeleton(tables, connection, &actual.claim.bucket, types);
+            let removed = verify::remove(call.connection, actual);
+            free_skeleton(call, &actual.claim.bucket);
             removed
         }
         // A finding always has the parts that its kind needs.
@@ -125,35 +105,28 @@ fn correct_one(
 }
 
 /// Takes the skeleton of a name if its type refuses confusable names.
-fn take_skeleton(tables: &dyn Tables, connection: &Connection, bucket: &Bucket, types: &Types) -> bool {
-    let Some(skeleton) = skeleton_of(bucket, types) else { return true };
-    tables.take_skeletons(connection, &[NewSkeleton { skeleton, bucket, predecessor: None }], true) == 1
+fn take_skeleton(call: &CellCall, bucket: &Bucket) -> bool {
+    let Some(skeleton) = skeleton_of(bucket, &call.catalog.types) else { return true };
+    call.tables.take_skeletons(call.connection, &[NewSkeleton { skeleton, bucket, predecessor: None }], true) == 1
 }
 
-fn free_skeleton(tables: &dyn Tables, connection: &Connection, bucket: &Bucket, types: &Types) {
-    if let Some(skeleton) = skeleton_of(bucket, types) {
+fn free_skeleton(call: &CellCall, bucket: &Bucket) {
+    if let Some(skeleton) = skeleton_of(bucket, &call.catalog.types) {
         let freed = EndedSkeletons { created: Vec::new(), destroyed: vec![(skeleton, bucket)] };
-        tables.settle_skeletons(connection, &freed, Ending::Commit);
+        call.tables.settle_skeletons(call.connection, &freed, Ending::Commit);
     }
 }
 
 /// Returns the outcome for a bucket that was claimed after the comparison, or that is confusable with a claimed name.
-fn rival_of(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    recent: Interval,
-    types: &Types,
-    expected: &Claim,
-) -> (Outcome, Option<Actual>) {
+fn rival_of(call: &CellCall, recent: Interval, expected: &Claim) -> (Outcome, Option<Actual>) {
     let bucket = &expected.bucket;
-    let mut now = tables.actual_on(connection, &[bucket], recent);
-    match now.remove(bucket).map(|actual| (actual.state_for(cell_id), actual)) {
+    let mut now = call.tables.actual_on(call.connection, &[bucket], recent);
+    match now.remove(bucket).map(|actual| (actual.state_for(call.cell_id), actual)) {
         Some((state, actual)) if state.reserved => (Outcome::Reserved, Some(actual)),
         Some((state, actual)) if !state.own && !state.in_transfer => (Outcome::HeldByOther, Some(actual)),
         Some((state, _)) if state.leased => (Outcome::Leased, None),
         Some(_) => (Outcome::Busy, None),
-        None => match rivals(tables, connection, [bucket].into_iter(), recent, types).remove(bucket) {
+        None => match rivals(call, [bucket].into_iter(), recent, &call.catalog.types).remove(bucket) {
             Some((outcome, rival)) => (outcome, Some(rival)),
             None => (Outcome::Busy, None),
         },

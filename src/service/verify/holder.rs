@@ -7,8 +7,7 @@ use claims_model::{BadInput, Bucket, NOBODY, Problem, id};
 use super::rivals::rivals;
 use crate::arguments;
 use crate::error::ClaimsError;
-use crate::store::catalog;
-use crate::tables;
+use crate::kernel::call::Call;
 use pg::prelude::*;
 
 /// The holder of a name: the reason, the cell, and the source of the claim.
@@ -35,16 +34,16 @@ fn name_holder(
 }
 
 fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Holder>, ClaimsError> {
-    tables::connect(|tables, connection| {
+    Call::run(|call| {
         arguments::require!(bucket_type, bucket_value);
-        let catalog = catalog::current(connection);
+        let catalog = call.current_catalog();
         let types = &catalog.types;
         let type_id = id::type_from_text(&bucket_type, Kind::Bucket, types)
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let value = types.canonical_for_lookup(type_id, &bucket_value);
         let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
         let bucket = Bucket { bucket_type: type_id, value };
-        if let Some(found) = tables.standing(connection, &[&bucket]).into_values().next() {
+        if let Some(found) = call.tables.standing(call.connection, &[&bucket]).into_values().next() {
             let source = types.source.name(found.source.type_id).map(str::to_owned);
             return Ok(Some(match (found.holder_cell_id, found.active) {
                 (NOBODY, _) => ("reserved", None, None, None),
@@ -53,7 +52,7 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
             }));
         }
         let none = Interval::from_seconds(0.0);
-        let rival = rivals(tables, connection, std::iter::once(&bucket), none, types).into_values().next();
+        let rival = rivals(call, std::iter::once(&bucket), none, types).into_values().next();
         Ok(rival.map(|(outcome, rival)| {
             let reason = if outcome == Outcome::Leased { "leased" } else { "confusable" };
             (reason, Some(rival.cell_id).filter(|cell| *cell != NOBODY), None, None)

@@ -14,18 +14,17 @@ use claims_model::{BadInput, Bucket, Claim, Confusables, NOBODY, Problem, Types}
 use super::correct;
 use super::finding::Finding;
 use super::rivals::rivals;
-use crate::error::ClaimsError;
+use crate::arguments;
+use crate::kernel::call::{Call, CellCall};
 use crate::service::{admission, audit, durability, feed, naming};
-use crate::store::catalog::{self, Catalog};
+use crate::store::catalog::Catalog;
+use crate::tables::CONTENTION_SQLSTATES;
 use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::verify::Actual;
-use crate::tables::{self, CONTENTION_SQLSTATES, Tables};
-use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
-use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
 
 /// Milliseconds to wait for a lock: long enough for a table that is being extended.
@@ -49,28 +48,25 @@ fn import_records(
     TableIterator<'static, (name!(place, i32), name!(outcome, &'static str), name!(holder_cell_id, Option<i64>))>,
     ErrorReport,
 > {
-    let refused = tables::connect(|tables, connection| {
-        arguments::require!(cell_id, records, preview);
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
+    arguments::require!(cell_id, records, preview);
+    let refused = CellCall::run(Some(cell_id), |call| {
         let document = Document::read(records)
             .map_err(|NotJson { line, column }| BadInput::new("records", Problem::NotJson { line, column }))?;
         let read = |types: &Types| expected_records(&mut document.tokens(), "records", types, MAX_COMPARED);
         if preview {
-            return naming::with_unchanged_profiles(connection, &catalog, |types| {
+            return naming::with_unchanged_profiles(call.connection, &call.catalog, |types| {
                 let claims = read(types)?;
                 let all: Vec<_> = claims.iter().collect();
-                Ok(refused(&claims, &find(tables, connection, cell_id, &all, types)))
+                Ok(refused(&claims, &find(call, &all, types)))
             });
         }
-        admission::admit(tables, &catalog, cell_id, Need::Begin)?;
-        let (catalog, claims) =
-            naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| Ok(read(&catalog.types)?))?;
-        admission::admit_records(tables, connection, &catalog, cell_id, claims.len())?;
+        admission::admit(call, Need::Begin)?;
+        let (call, claims) = naming::locked(call, |catalog: &Catalog| Ok(read(&catalog.types)?))?;
+        admission::admit_records(&call, claims.len())?;
         durability::promise();
-        let refused = import(tables, connection, cell_id, &claims, &catalog.types);
-        admission::admit_still(tables, connection, cell_id, Need::Begin)?;
-        Ok::<_, ClaimsError>(refused)
+        let refused = import(&call, &claims);
+        admission::admit_still(&call, Need::Begin)?;
+        Ok(refused)
     })?;
     Ok(TableIterator::new(refused))
 }
@@ -79,20 +75,19 @@ fn import_records(
 ///
 /// Names that are free are added by one statement. If it added none, because some of the names exist or are in flight, a second one
 /// adds those that are missing and not in flight. Each of the others needs statements of its own.
-fn import(tables: &dyn Tables, connection: &Connection, cell_id: i64, claims: &[Claim], types: &Types) -> Vec<Refused> {
-    let importing = Importing { tables, connection, cell_id, types };
-    let added = importing.add_new(claims.iter().collect());
+fn import(call: &CellCall, claims: &[Claim]) -> Vec<Refused> {
+    let added = add_new(call, claims.iter().collect());
     let rest: Vec<_> = claims.iter().filter(|claim| !added.contains(&claim.bucket)).collect();
     if rest.is_empty() {
         return Vec::new();
     }
-    let findings = find(tables, connection, cell_id, &rest, types);
+    let findings = find(call, &rest, &call.catalog.types);
     let (mut missing, others): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.discrepancy == Discrepancy::Missing);
     missing.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
-    let added = importing.add_new(importing.not_in_flight(&missing));
+    let added = add_new(call, not_in_flight(call, &missing));
     missing.retain(|finding| finding.bucket().is_none_or(|bucket| !added.contains(bucket)));
-    correct::correct(tables, connection, (cell_id, IMPORTED), recent(), types, &mut missing);
+    correct::correct(call, IMPORTED, recent(), &mut missing);
     missing.extend(others);
     refused(claims, &missing)
 }
@@ -102,71 +97,54 @@ fn recent() -> Interval {
     Interval::from_seconds(0.0)
 }
 
-/// A call that imports records of a cell.
-struct Importing<'i> {
-    tables: &'i dyn Tables,
-    connection: &'i Connection,
-    cell_id: i64,
-    types: &'i Types,
+/// Returns the missing claims whose names no other open transaction is writing.
+fn not_in_flight<'c>(call: &Call, missing: &[Finding<'c>]) -> Vec<&'c Claim<'c>> {
+    let open = missing.iter().filter(|finding| finding.outcome.is_none());
+    let claims: Vec<&'c Claim<'c>> = open.filter_map(|finding| finding.expected).collect();
+    let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
+    let in_flight = call.tables.contended_buckets(call.connection, &buckets);
+    claims.into_iter().zip(in_flight).filter(|(_, in_flight)| !in_flight).map(|(claim, _)| claim).collect()
 }
 
-impl Importing<'_> {
-    /// Returns the missing claims whose names no other open transaction is writing.
-    fn not_in_flight<'c>(&self, missing: &[Finding<'c>]) -> Vec<&'c Claim<'c>> {
-        let open = missing.iter().filter(|finding| finding.outcome.is_none());
-        let claims: Vec<&'c Claim<'c>> = open.filter_map(|finding| finding.expected).collect();
-        let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
-        let in_flight = self.tables.contended_buckets(self.connection, &buckets);
-        claims.into_iter().zip(in_flight).filter(|(_, in_flight)| !in_flight).map(|(claim, _)| claim).collect()
+/// Adds those claims whose names are free, by one statement. Returns their buckets. If another open transaction has one of the names, or
+/// the tables cannot pass over one that exists, it adds none. Types that refuse names which look alike are left to the caller.
+fn add_new<'c>(call: &CellCall, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c Bucket<'c>> {
+    let types = &call.catalog.types;
+    claims.retain(|claim| types.naming(claim.bucket.bucket_type).confusables == Confusables::Allow);
+    if claims.is_empty() {
+        return HashSet::new();
     }
-
-    /// Adds those claims whose names are free, by one statement. Returns their buckets. If another open transaction has one of the names, or
-    /// the tables cannot pass over one that exists, it adds none. Types that refuse names which look alike are left to the caller.
-    fn add_new<'c>(&self, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c Bucket<'c>> {
-        let Importing { tables, connection, cell_id, types } = *self;
-        claims.retain(|claim| types.naming(claim.bucket.bucket_type).confusables == Confusables::Allow);
-        if claims.is_empty() {
-            return HashSet::new();
-        }
-        claims.sort_by(|a, b| a.bucket.cmp(&b.bucket));
-        let around = tables.surroundings();
-        let add = || {
-            let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-            let add = || Ok::<_, ()>(tables.add_new(connection, cell_id, &claims, around));
-            tables::bounded_within(tables, connection, around, add)
-        };
-        let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
-        let added: HashSet<_> =
-            claims.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
-        let buckets = claims.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
-        let sets = [ChangeSet { change: Change::Create(cell_id), cause: None, buckets }];
-        feed::tell(tables, connection, &sets, Moment::now());
-        audit::changed(tables, connection, types, (cell_id, IMPORTED), &sets);
-        added
-    }
+    claims.sort_by(|a, b| a.bucket.cmp(&b.bucket));
+    let around = call.tables.surroundings();
+    let add = || {
+        let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
+        let add = || Ok::<_, ()>(call.tables.add_new(call.connection, call.cell_id, &claims, around));
+        call.bounded_within(around, add)
+    };
+    let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
+    let added: HashSet<_> = claims.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
+    let buckets = claims.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
+    let sets = [ChangeSet { change: Change::Create(call.cell_id), cause: None, buckets }];
+    feed::tell(call, &sets, Moment::now());
+    audit::changed(call, IMPORTED, &sets);
+    added
 }
 
 /// Compares claims with those that exist. Returns the differences.
-fn find<'c>(
-    tables: &dyn Tables,
-    connection: &Connection,
-    cell_id: i64,
-    claims: &[&'c Claim<'c>],
-    types: &Types,
-) -> Vec<Finding<'c>> {
+fn find<'c>(call: &CellCall, claims: &[&'c Claim<'c>], types: &Types) -> Vec<Finding<'c>> {
     let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
-    let mut found = tables.actual_on(connection, &buckets, recent());
+    let mut found = call.tables.actual_on(call.connection, &buckets, recent());
     let mut findings = Vec::new();
     for claim in claims.iter().copied() {
         let actual = found.remove(&claim.bucket);
-        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(cell_id)));
+        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(call.cell_id)));
         if let Some((discrepancy, outcome)) = rules::judge(claim, seen) {
             findings.push(Finding { discrepancy, expected: Some(claim), actual, outcome });
         }
     }
     let is_free = |finding: &&Finding| finding.actual.is_none();
     let free = findings.iter().filter(is_free).filter_map(|finding| finding.expected.map(|claim| &claim.bucket));
-    let mut rivals = rivals(tables, connection, free, recent(), types);
+    let mut rivals = rivals(call, free, recent(), types);
     for finding in findings.iter_mut().filter(|finding| finding.actual.is_none()) {
         if let Some((outcome, rival)) = finding.expected.and_then(|claim| rivals.remove(&claim.bucket)) {
             (finding.outcome, finding.actual) = (Some(outcome), Some(rival));

@@ -12,15 +12,14 @@ use uuid::Uuid;
 use super::correct;
 use super::finding::Finding;
 use super::rivals::rivals;
-use crate::access;
 use crate::arguments::{self, source_range};
 use crate::error::{ClaimsError, VerificationError};
+use crate::kernel::call::{Call, CellCall};
 use crate::service::read::status_name;
 use crate::service::{admission, durability, naming};
-use crate::store::catalog::{self, Catalog};
+use crate::store::catalog::Catalog;
 use crate::tables::rows::verify::{Actual, Part};
 use crate::tables::shared::transfers;
-use crate::tables::{self, Tables};
 use claims_model::limits::MAX_COMPARED;
 use pg::jsonb::{JsonText, Jsonb};
 use pg::prelude::*;
@@ -58,37 +57,34 @@ fn verify_records(
     >,
     ErrorReport,
 > {
-    let answers = tables::connect(|tables, connection| {
-        arguments::require!(cell_id, expected, recent, correct, source_type);
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
+    arguments::require!(cell_id, expected, recent, correct, source_type);
+    let answers = CellCall::run(Some(cell_id), |call| {
         if correct {
-            admission::admit(tables, &catalog, cell_id, Need::Settle)?;
+            admission::admit(call, Need::Settle)?;
         }
         let read =
             |types: &Types| expected_records(&mut expected.tokens(), "expected", types, MAX_COMPARED).map_err(too_many);
         let recent = arguments::span(recent, "recent")?;
-        let (source_type, _) = arguments::source_type(&source_type, &catalog.types)?;
+        let (source_type, _) = arguments::source_type(&source_type, &call.catalog.types)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let extra_uuids =
             extra_uuids.map(|uuids| uuids.into_iter().flatten().map(from_pg_uuid).collect::<HashSet<_>>());
         let part = Part { cell_id, source_type, range: &range };
         if correct {
-            let (catalog, expected) =
-                naming::with_locked_profiles(connection, catalog, |catalog: &Catalog| read(&catalog.types))?;
-            let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
-            leave_to_transfer(connection, cell_id, &mut findings);
+            let (call, expected) = naming::locked(call, |catalog: &Catalog| read(&catalog.types))?;
+            let mut findings = find(&call, &part, &expected, extra_uuids.as_ref(), recent)?;
+            leave_to_transfer(call.connection, cell_id, &mut findings);
             let to_correct = findings.iter().filter(|finding| finding.outcome.is_none()).count();
-            admission::admit_records(tables, connection, &catalog, cell_id, to_correct)?;
+            admission::admit_records(&call, to_correct)?;
             durability::promise();
-            correct::correct(tables, connection, (cell_id, "corrected"), recent, &catalog.types, &mut findings);
-            return answers(&findings, &catalog.types);
+            correct::correct(&call, "corrected", recent, &mut findings);
+            return answers(&findings, &call.catalog.types);
         }
         // A comparison takes no lock on the profiles.
-        naming::with_unchanged_profiles(connection, &catalog, |types| {
+        naming::with_unchanged_profiles(call.connection, &call.catalog, |types| {
             let expected = read(types)?;
-            let mut findings = find(tables, connection, &part, &expected, extra_uuids.as_ref(), recent)?;
-            find_rivals(tables, connection, recent, types, &mut findings);
+            let mut findings = find(call, &part, &expected, extra_uuids.as_ref(), recent)?;
+            find_rivals(call, recent, types, &mut findings);
             answers(&findings, types)
         })
     })?;
@@ -105,14 +101,13 @@ fn too_many(bad: BadInput) -> ClaimsError {
 
 /// Compares, and returns the discrepancies in bucket order, the order of all locks.
 fn find<'e>(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &Call,
     part: &Part,
     expected: &'e [Claim<'e>],
     extra_uuids: Option<&HashSet<Uuid>>,
     recent: Interval,
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
-    let in_range = tables.actual_in(connection, part, recent, MAX_COMPARED + 1);
+    let in_range = call.tables.actual_in(call.connection, part, recent, MAX_COMPARED + 1);
     if in_range.len() > MAX_COMPARED {
         return Err(VerificationError::RangeTooLarge { limit: MAX_COMPARED }.into());
     }
@@ -128,7 +123,7 @@ fn find<'e>(
         actual: Some(actual),
     });
     let buckets: Vec<_> = expected.iter().map(|claim| &claim.bucket).collect();
-    let mut found = tables.actual_on(connection, &buckets, recent);
+    let mut found = call.tables.actual_on(call.connection, &buckets, recent);
     let missing_or_different = expected.iter().filter_map(|claim| {
         let actual = found.remove(&claim.bucket);
         let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(part.cell_id)));
@@ -156,19 +151,13 @@ fn leave_to_transfer(connection: &Connection, cell_id: i64, findings: &mut [Find
 }
 
 /// Finds missing claims that cannot be made because of a confusable name.
-fn find_rivals(
-    tables: &dyn Tables,
-    connection: &Connection,
-    recent: Interval,
-    types: &Types,
-    findings: &mut [Finding],
-) {
+fn find_rivals(call: &Call, recent: Interval, types: &Types, findings: &mut [Finding]) {
     if types.naming.is_empty() {
         return;
     }
     let is_open = |finding: &&Finding| finding.discrepancy == Discrepancy::Missing && finding.outcome.is_none();
     let open = findings.iter().filter(is_open).filter_map(|finding| Some(&finding.expected?.bucket));
-    let mut found = rivals(tables, connection, open, recent, types);
+    let mut found = rivals(call, open, recent, types);
     for finding in findings.iter_mut().filter(|finding| finding.outcome.is_none() && finding.actual.is_none()) {
         if let Some((outcome, rival)) = finding.expected.and_then(|claim| found.remove(&claim.bucket)) {
             (finding.outcome, finding.actual) = (Some(outcome), Some(rival));

@@ -7,16 +7,14 @@ use claims_model::verify::Outcome;
 use claims_model::{Bucket, Types};
 use pgrx::datum::Interval;
 
-use crate::tables::Tables;
+use crate::kernel::call::Call;
 use crate::tables::rows::skeletons::Bearers;
 use crate::tables::rows::verify::Actual;
 use crate::tables::shared::skeletons;
-use pg::spi::Connection;
 
 /// Returns for each of these names the confusable claim or reserved name, and whether it is held by a lease or for good.
 pub fn rivals<'b>(
-    tables: &dyn Tables,
-    connection: &Connection,
+    call: &Call,
     buckets: impl Iterator<Item = &'b Bucket<'b>>,
     recent: Interval,
     types: &Types,
@@ -25,9 +23,10 @@ pub fn rivals<'b>(
     if skeletons.is_empty() {
         return HashMap::new();
     }
-    let bearers = skeletons::bearers(connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
+    let bearers =
+        skeletons::bearers(call.connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
     let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
-    let standing = tables.actual_on(connection, &names, recent);
+    let standing = call.tables.actual_on(call.connection, &names, recent);
     let rival = |(skeleton, bucket): (_, &'b Bucket<'b>)| {
         let mut others = bearers.get(&skeleton)?.names().filter(|name| *name != bucket);
         // A skeleton without a claim conflicts with nothing.

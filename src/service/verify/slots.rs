@@ -7,9 +7,9 @@ use claims_model::{BadInput, Problem};
 
 use crate::arguments::required;
 use crate::error::ClaimsError;
+use crate::kernel::call::CellCall;
 use crate::service::admission;
-use crate::store::catalog;
-use crate::{access, settings, tables};
+use crate::settings;
 use pg::prelude::*;
 
 /// Maximum time for which a slot is held, in seconds.
@@ -22,13 +22,11 @@ fn hold_verification_slot(cell_id: Option<i64>, seconds: Option<i32>) -> Result<
 }
 
 fn hold(cell_id: i64, seconds: i32) -> Result<bool, ClaimsError> {
-    tables::connect(|tables, connection| {
-        let catalog = catalog::current(connection);
-        access::act_for(&catalog, cell_id)?;
+    CellCall::run(Some(cell_id), |call| {
         if !(0..=MAX_SECONDS).contains(&seconds) {
             return Err(BadInput::new("seconds", Problem::OutOfRange { allowed: "0 to 3600" }).into());
         }
-        admission::admit(tables, &catalog, cell_id, Need::Settle)?;
-        Ok(tables.hold_verification_slot(connection, cell_id, seconds, settings::verification_slots()))
+        admission::admit(call, Need::Settle)?;
+        Ok(call.tables.hold_verification_slot(call.connection, cell_id, seconds, settings::verification_slots()))
     })
 }

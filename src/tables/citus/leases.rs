@@ -9,8 +9,7 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::{beside, grouped, shards_of_outcomes};
-use crate::tables::bounded::bounded;
-use crate::tables::door::{LeaseInUse, LeaseTables};
+use crate::tables::door::{LeaseInUse, LeaseTables, Tables};
 use crate::tables::rows::leases::{EndedRow, LeaseEnding, NewLease};
 use crate::tables::shared::leases::{existing, pass_key};
 use pg::clock::Moment;
@@ -132,7 +131,8 @@ impl LeaseTables for Citus {
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-        let Ok(is_fenced) = bounded(self, connection, || Ok::<_, Infallible>(fence(connection, lease, cell_id)));
+        let Ok(is_fenced) =
+            (self as &dyn Tables).bounded(connection, || Ok::<_, Infallible>(fence(connection, lease, cell_id)));
         is_fenced
     }
 

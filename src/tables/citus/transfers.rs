@@ -10,8 +10,7 @@ use uuid::Uuid;
 use super::door::Citus;
 use super::keys::by_shard;
 use crate::error::{ClaimsError, DistributionError};
-use crate::tables::bounded::bounded;
-use crate::tables::door::{FeedTables, TransferTables};
+use crate::tables::door::{FeedTables, Tables, TransferTables};
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::transfers::{
@@ -160,7 +159,7 @@ impl TransferTables for Citus {
         let change = Change::Transfer(from, to);
         let set = ChangeSet { change, cause: Some(transfer.uuid), buckets: held.iter().collect() };
         let _waits = LockWaits::limit(FEED_LOCK_TIMEOUT_MS);
-        let Ok(()) = bounded(self, connection, || {
+        let Ok(()) = (self as &dyn Tables).bounded(connection, || {
             self.tell(connection, &[set], Moment::now());
             Ok::<_, Infallible>(())
         });

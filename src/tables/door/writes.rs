@@ -202,13 +202,13 @@ pub trait SkeletonTables {
 
 /// The change feed for writers.
 pub trait FeedTables {
-    /// Records changes, in their order. Call it within [`bounded`](crate::tables::bounded::bounded).
+    /// Records changes, in their order. Call it within `bounded`.
     fn tell(&self, connection: &Connection, sets: &[ChangeSet], at: Moment);
 
     /// Returns the changes of one bucket, oldest first.
     fn changes_of(&self, connection: &Connection, bucket_type: i32, bucket_value: &str) -> Vec<BucketChange>;
 
     /// Deletes up to `limit` rows from the beginning of the feed that were made by `before`. Returns the numbers of rows and of
-    /// changes. Call it within [`bounded`](crate::tables::bounded::bounded).
+    /// changes. Call it within `bounded`.
     fn purge_changes(&self, connection: &Connection, before: Moment, limit: i64) -> (i64, i64);
 }

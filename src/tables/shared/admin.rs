@@ -67,11 +67,36 @@ shared_statement! {
     QUOTED(TEXTOID) = "SELECT quote_ident($1)";
 }
 
-/// Locks types against other administrators until this transaction ends.
-pub fn lock_types(tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
-    tables.require_own_nodes(connection)?;
-    connection.run(&LOCK_TYPES, View::Statement, []);
-    Ok(())
+impl dyn Tables + '_ {
+    /// Locks types against other administrators until this transaction ends.
+    pub fn lock_types(&self, connection: &Connection) -> Result<(), ClaimsError> {
+        self.require_own_nodes(connection)?;
+        connection.run(&LOCK_TYPES, View::Statement, []);
+        Ok(())
+    }
+
+    /// Locks grants and cells against other administrators until this transaction ends.
+    pub fn lock_grants(&self, connection: &Connection) -> Result<(), ClaimsError> {
+        self.require_own_nodes(connection)?;
+        connection.run(&LOCK_GRANTS, View::Statement, []);
+        Ok(())
+    }
+
+    /// Grants SELECT on relations to a role.
+    pub fn grant_select(&self, connection: &Connection, relations: &[&str], role_name: &str) {
+        let role_name = quoted(connection, role_name);
+        self.grant(connection, &format!("GRANT SELECT ON {} TO {role_name}", relations.join(", ")));
+    }
+
+    /// Revokes SELECT on relations from a role. An owner keeps the privilege on its own relations.
+    pub fn revoke_select(&self, connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
+        let relations: Vec<_> = relations.iter().map(|relation| (*relation).to_owned()).collect();
+        let foreign =
+            connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));
+        for relation in foreign {
+            self.grant(connection, &format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)));
+        }
+    }
 }
 
 /// Adds a type. Its id and its name must be free.
@@ -95,13 +120,6 @@ pub fn rename_type(connection: &Connection, kind: Kind, id: i32, shown: &str, na
         connection.run(&ADD_NAME, View::Statement, values(name).into_iter().chain([false.into()]));
     }
     connection.run(&RENAME, View::Statement, values(name));
-}
-
-/// Locks grants and cells against other administrators until this transaction ends.
-pub fn lock_grants(tables: &dyn Tables, connection: &Connection) -> Result<(), ClaimsError> {
-    tables.require_own_nodes(connection)?;
-    connection.run(&LOCK_GRANTS, View::Statement, []);
-    Ok(())
 }
 
 pub fn role_called(connection: &Connection, name: &str) -> Option<Oid> {
@@ -128,20 +146,6 @@ pub fn count_claims(connection: &Connection, cell_id: i64) -> i64 {
 
 pub fn remove_cell(connection: &Connection, cell_id: i64) {
     connection.run(&REMOVE_CELL, View::Statement, [cell_id.into()]);
-}
-
-pub fn grant_select(tables: &dyn Tables, connection: &Connection, relations: &[&str], role_name: &str) {
-    tables.grant(connection, &format!("GRANT SELECT ON {} TO {}", relations.join(", "), quoted(connection, role_name)));
-}
-
-/// Revokes SELECT on relations from a role. An owner keeps the privilege on its own relations.
-pub fn revoke_select(tables: &dyn Tables, connection: &Connection, relations: &[&str], role: Oid, role_name: &str) {
-    let relations: Vec<_> = relations.iter().map(|relation| (*relation).to_owned()).collect();
-    let foreign =
-        connection.run(&FOREIGN, View::Latest, [relations.into(), role.into()]).map(|row| row.must::<String>(1));
-    for relation in foreign {
-        tables.grant(connection, &format!("REVOKE SELECT ON {relation} FROM {}", quoted(connection, role_name)));
-    }
 }
 
 /// Returns whether a role itself was granted SELECT on a relation, not through another role.

@@ -84,37 +84,66 @@ pub struct NewTransfer<'t> {
     pub role: &'t str,
 }
 
-/// Inserts a transfer. Returns `false` if it exists by now.
-pub fn insert(tables: &dyn Tables, connection: &Connection, new: &NewTransfer) -> bool {
-    let values: [Value; 7] = [
-        pg_uuid(new.uuid).into(),
-        new.from_cell.into(),
-        new.to_cell.into(),
-        new.scope.subjects().map(|subjects| subjects.len() as i64).into(),
-        new.digest.as_slice().into(),
-        new.reason.into(),
-        new.role.into(),
-    ];
-    if write(tables, connection, &INSERT, values) == 0 {
-        return false;
+impl dyn Tables + '_ {
+    /// Inserts a transfer. Returns `false` if it exists by now.
+    pub fn insert_transfer(&self, connection: &Connection, new: &NewTransfer) -> bool {
+        let values: [Value; 7] = [
+            pg_uuid(new.uuid).into(),
+            new.from_cell.into(),
+            new.to_cell.into(),
+            new.scope.subjects().map(|subjects| subjects.len() as i64).into(),
+            new.digest.as_slice().into(),
+            new.reason.into(),
+            new.role.into(),
+        ];
+        if self.write(connection, &INSERT, values) == 0 {
+            return false;
+        }
+        let (types, ids): (Vec<i32>, Vec<&str>) = new.scope.subjects().into_iter().flat_map(Subjects::iter).unzip();
+        self.write(connection, &SUBJECTS, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
+        true
     }
-    let (types, ids): (Vec<i32>, Vec<&str>) = new.scope.subjects().into_iter().flat_map(Subjects::iter).unzip();
-    write(tables, connection, &SUBJECTS, [pg_uuid(new.uuid).into(), types.into(), ids.into()]);
-    true
-}
 
-/// Runs a statement that writes to the tables of transfers. Returns the number of rows.
-fn write(
-    tables: &dyn Tables,
-    connection: &Connection,
-    statement: &'static LocalKey<Statement>,
-    values: impl IntoIterator<Item = Value>,
-) -> usize {
-    let (mut written, mut values) = (0, Some(values));
-    tables.write_transfers(&mut || {
-        written = values.take().map_or(0, |values| connection.run(statement, View::Statement, values).count());
-    });
-    written
+    /// Records how far a pass that marks claims has come, and the seal under which it runs.
+    pub fn record_marked(
+        &self,
+        connection: &Connection,
+        transfer: &Transfer,
+        progress: &TransferProgress,
+        sealed_by: Option<&Seal>,
+    ) {
+        let values = progress_values(transfer, progress).into_iter().chain([sealed_by.map(Seal::as_str).into()]);
+        self.write(connection, &MARKED, values);
+    }
+
+    /// Records how far a pass that releases claims has come.
+    pub fn record_released(&self, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
+        self.write(connection, &RELEASED, progress_values(transfer, progress));
+    }
+
+    /// Has every read return the new cell for the claims of a transfer.
+    pub fn switch_transfer(&self, connection: &Connection, transfer: &Transfer) {
+        self.write(connection, &SWITCH, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
+    }
+
+    /// Has every read return the old cell again.
+    pub fn reverse_transfer(&self, connection: &Connection, transfer: &Transfer) {
+        self.write(connection, &REVERSE, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
+    }
+
+    /// Runs a statement that writes to the tables of transfers. Returns the number of rows.
+    fn write(
+        &self,
+        connection: &Connection,
+        statement: &'static LocalKey<Statement>,
+        values: impl IntoIterator<Item = Value>,
+    ) -> usize {
+        let (mut written, mut values) = (0, Some(values));
+        self.write_transfers(&mut || {
+            written = values.take().map_or(0, |values| connection.run(statement, View::Statement, values).count());
+        });
+        written
+    }
 }
 
 /// The progress of a transfer after some steps.
@@ -138,29 +167,6 @@ fn progress_values(transfer: &Transfer, progress: &TransferProgress) -> [Value; 
     ]
 }
 
-pub fn record_marked(
-    tables: &dyn Tables,
-    connection: &Connection,
-    transfer: &Transfer,
-    progress: &TransferProgress,
-    sealed_by: Option<&Seal>,
-) {
-    let values = progress_values(transfer, progress).into_iter().chain([sealed_by.map(Seal::as_str).into()]);
-    write(tables, connection, &MARKED, values);
-}
-
-pub fn record_released(tables: &dyn Tables, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
-    write(tables, connection, &RELEASED, progress_values(transfer, progress));
-}
-
-pub fn switch(tables: &dyn Tables, connection: &Connection, transfer: &Transfer) {
-    write(tables, connection, &SWITCH, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
-}
-
-pub fn reverse(tables: &dyn Tables, connection: &Connection, transfer: &Transfer) {
-    write(tables, connection, &REVERSE, [pg_uuid(transfer.uuid).into(), Moment::now().into()]);
-}
-
 /// Returns the transfer that moves all claims of a cell, if there is one. Call it with [writes_announced] for a change that such a
 /// transfer must not miss.
 pub fn of_whole_cell(connection: &Connection, cell_id: i64) -> Option<Uuid> {
@@ -178,9 +184,9 @@ pub fn to_cell(connection: &Connection, cell_id: i64) -> Option<Uuid> {
     connection.run(&TO_CELL, View::Latest, [cell_id.into()]).first(|row| from_pg_uuid(row.must(1)))
 }
 
-/// Takes the lock on the table of claims that every writer has, without waiting. A transfer of a whole cell lists its holders after
-/// it was committed. So whoever looks for such transfers under the lock, and finds none, is in that list. Returns `false` if another
-/// session has locked the table.
+/// Takes the lock on the table of claims that every writer has, without waiting. A transfer of a whole cell lists the holders of the lock
+/// after it was committed: a writer that finds no transfer under the lock is listed. Returns `false` if another session has locked the
+/// table.
 pub fn writes_announced() -> bool {
     lock::for_writing(&[c"claims"])
 }

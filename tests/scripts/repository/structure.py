@@ -1,5 +1,5 @@
 """Prints circles of imports: of files of src/ and of each crate, and of the files and folders that one folder has in it; and places below the
-SQL functions that ask where the tables of the service are.
+SQL functions that ask where the tables of the service are. With --ceilings also numbers of the tree that are larger than they may be.
 
 Reads what `use` and paths from `crate`, `super` and `self` name; macros that are seen because of their place in the text are none of it."""
 import re
@@ -85,12 +85,13 @@ def between_folders(graph: dict[Module, set[Module]]) -> list[str]:
     return []
 
 
-# Files without SQL functions that choose the door to the tables: what administrators do begins in the first one; the others are what
-# the session keeps, what a background worker does, and a COMMIT.
-CHOOSE_THE_DOOR = {("admin_action",), ("store", "catalog"), ("worker", "attendance"), ("service", "durability")}
+# Files without SQL functions that choose the door to the tables: what administrators do begins in the first one, and all other calls in
+# the second; the others are what the session keeps, what a background worker does, and a COMMIT.
+CHOOSE_THE_DOOR = {("admin_action",), ("kernel", "call"), ("store", "catalog"), ("worker", "attendance"), ("service", "durability")}
 # Modules outside of the folder that name what is behind the door: the door itself, and what distributes the tables.
 KNOW_CITUS = {("tables",), ("service", "admin", "distribute")}
-CHOICE = r"\btables::(?:connect|at_entry|of_this_database)\("
+CHOICE = r"\btables::(?:connect|connect_as_owner|at_entry|of_this_database)\(|\b(?:Cell)?Call::(?:run|run_as_owner|over)\("
+HANDED = r"\b(?:tables: &dyn Tables|call: &(?:Cell)?Call)\b"
 FUNCTION = r"\n *(?:pub(?:\(\w+\))? )?fn (\w+)(.*?)\n(?=[^ ]|    \})"
 
 
@@ -109,7 +110,7 @@ def door_problems(modules: dict[Module, str], graph: dict[Module, set[Module]]) 
         if re.search(CHOICE, text) and "#[pg_extern" not in text and here not in CHOOSE_THE_DOOR:
             problems.append(f"{name} chooses a door, and has no SQL function")
         for function, rest in re.findall(FUNCTION, text, flags=re.DOTALL):
-            if "tables: &dyn Tables" in rest and re.search(CHOICE, rest):
+            if re.search(HANDED, rest) and re.search(CHOICE, rest):
                 problems.append(f"{name}::{function} was handed a door, and chooses another one")
     return problems
 
@@ -124,5 +125,70 @@ def check(tree: Path) -> list[str]:
     return problems
 
 
-for problem in check(Path(sys.argv[1])):
-    print(problem)
+# The most that each number of the whole tree may be. A change that makes a number smaller lowers its ceiling, too; none rises.
+CEILINGS = {
+    "functions that take the tables": 3,
+    "functions that take the tables and a connection": 0,
+    "functions with six or more parameters": 29,
+    "columns read by number": 597,
+    "parameters of statements by number": 1436,
+    "statements that write claims": 22,
+    "names of types declared more than once": 58,
+    "lines of code": 44345,
+}
+WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
+
+
+def parameters(text: str) -> list[tuple[bool, list[str]]]:
+    """The parameters of each function of a text without comments, and whether SQL calls it."""
+    found = []
+    for function in re.finditer(r"\bfn \w+(?=[(<])", text):
+        depth, at, parts = 0, function.end(), [""]
+        # The parameters are the first parentheses that are not within the angle brackets of the generics.
+        while depth or text[at] != "(":
+            depth += {"<": 1, ">": -(text[at - 1] != "-")}.get(text[at], 0)
+            at += 1
+        depth, at = 1, at + 1
+        while depth:
+            depth += {"(": 1, "[": 1, "{": 1, "<": 1, ")": -1, "]": -1, "}": -1, ">": -(text[at - 1] not in "-=")}.get(text[at], 0)
+            if text[at] == "," and depth == 1:
+                parts.append("")
+            elif depth:
+                parts[-1] += text[at]
+            at += 1
+        before = re.split(r"\n *(?:\}|\n)", text[: function.start()])[-1]
+        found.append(("#[pg_extern" in before, [part for part in parts if part.strip()]))
+    return found
+
+
+def numbers(tree: Path) -> dict[str, int]:
+    """The numbers of a tree that have a ceiling."""
+    roots = [tree / "src", *sorted(tree.glob("crates/*/src"))]
+    texts = {root: [text for here, text in sorted(modules_of(root).items()) if not "".join(here).endswith("_test")] for root in roots}
+    src, everything = texts[tree / "src"], [text for root in roots for text in texts[root]]
+    functions = [function for text in everything for function in parameters(text)]
+    tables = [parts for _, parts in functions if any("&dyn Tables" in part for part in parts)]
+    declared = [name for text in everything for name in re.findall(r"\n(?:pub(?:\(\w+\))? )?(?:struct|enum|trait|type) (\w+)", text)]
+    count = lambda pattern, texts: sum(len(re.findall(pattern, text)) for text in texts)
+    return {
+        "functions that take the tables": len(tables),
+        "functions that take the tables and a connection": sum(any("&Connection" in part for part in parts) for parts in tables),
+        "functions with six or more parameters": sum(len(parts) >= 6 for is_sql, parts in functions if not is_sql),
+        "columns read by number": count(r"\.(?:must|get|get_bounded)(?:::<[^()]*>)?\(\d", src),
+        "parameters of statements by number": count(r"\$\d", everything),
+        "statements that write claims": count(WRITES_CLAIMS, everything),
+        "names of types declared more than once": sum(declared.count(name) > 1 for name in set(declared)),
+        "lines of code": sum(bool(line.strip()) for text in everything for line in text.splitlines()),
+    }
+
+
+if sys.argv[1] == "--numbers":
+    for what, number in numbers(Path(sys.argv[2])).items():
+        print(f"{number} {what}")
+else:
+    for problem in check(Path(sys.argv[1])):
+        print(problem)
+    if "--ceilings" in sys.argv:
+        for what, number in numbers(Path(sys.argv[1])).items():
+            if number > CEILINGS[what]:
+                print(f"{number} {what}: the ceiling is {CEILINGS[what]}")

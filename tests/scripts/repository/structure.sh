@@ -7,8 +7,8 @@ expect 'every program of tests/scripts has a name of its own' "$(find "$CLAIMS_R
 
 expect 'every part of an upgrade has a number of its own' "$(find "$CLAIMS_ROOT/sql/upgrade" -name '[0-9]*.sql' -printf '%h/%f\n' | sed -E 's/(.*\/[0-9]+)-.*/\1/' | LC_ALL=C sort | uniq -d)" ''
 
-circles() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/structure.py" "$1"; }
-expect 'no circle' "$(circles "$CLAIMS_ROOT")" ''
+circles() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/structure.py" "$@"; }
+expect 'no circle, and no number above its ceiling' "$(circles "$CLAIMS_ROOT" --ceilings)" ''
 
 # with FILE LINE...: prints the problems of a copy of the tree whose FILE has these additional lines.
 with() {
@@ -28,6 +28,28 @@ expect 'a higher module, by a file that nobody uses' "$(with src/error/higher.rs
 expect 'two folders, by files that do not import each other' "$(with src/cell/client/higher.rs 'use crate::cell::verify::digest;' | grep -cE '^src: cell::client uses cell::verify uses .*cell::client$')" 1
 expect 'of another crate' "$(with crates/model/src/claim.rs 'use crate::batch::Batch;')" 'crates/model/src: batch uses claim uses batch'
 expect 'comments and tests are none' "$(with crates/pg/src/table.rs '// use super::index::find;' '#[cfg(test)]' 'mod tests { use super::index::find; }')" ''
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+# numbers LINE...: the numbers of a tree with one file of these lines that are not 0.
+numbers() {
+  rm -rf "$CLAIMS_TMP/numbers"
+  mkdir -p "$CLAIMS_TMP/numbers/src"
+  printf '%s\n' "$@" >"$CLAIMS_TMP/numbers/src/lib.rs"
+  circles --numbers "$CLAIMS_TMP/numbers" | grep -vE '^0 | lines of code$' || true
+}
+expect 'the tables, in a function with generics' "$(numbers "fn one<T: Into<U>, F: Fn(i64) -> T>(tables: &dyn Tables) {}")" '1 functions that take the tables'
+expect 'the tables and a connection' "$(numbers 'fn one(&self, tables: &dyn Tables, connection: &Connection) {}')" \
+  $'1 functions that take the tables\n1 functions that take the tables and a connection'
+expect 'six parameters; a comma within one is none between two' "$(numbers 'fn six(&self, a: (u8, u8), b: fn(u8) -> u8, c: u8, d: [u8; 2], e: u8) {}' 'fn five(a: T<u8, u8>, b: u8, c: u8, d: u8, e: u8) {}')" \
+  '1 functions with six or more parameters'
+expect 'an SQL function may have them' "$(numbers '#[pg_extern(schema = "claims")]' '#[search_path(pg_catalog, pg_temp)]' 'fn six(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}')" ''
+expect 'the next function may not' "$(numbers '#[pg_extern]' 'fn one() {' '}' '' 'fn six(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}')" '1 functions with six or more parameters'
+expect 'columns' "$(numbers 'fn one(row: Row) { (row.must(1), row.get::<i64>(2), row.must("name")) }')" '2 columns read by number'
+expect 'parameters' "$(numbers 'const ONE: &str = "SELECT $1, $12"; // $3')" '2 parameters of statements by number'
+expect 'statements' "$(numbers 'const ONE: &str = "INSERT INTO claims.claims SELECT";' 'const TWO: &str = "UPDATE claims.claims_2";')" '1 statements that write claims'
+expect 'names' "$(numbers '' 'struct One;' 'pub enum One {' '}' 'pub(super) trait Two {' '    type Three;' '}' 'type Three = u8;')" '1 names of types declared more than once'
+expect 'a number above its ceiling' "$(numbers >/dev/null; seq -f 'struct One; fn f%.0f(tables: &dyn Tables) {}' 999 >"$CLAIMS_TMP/numbers/src/lib.rs"; circles "$CLAIMS_TMP/numbers" --ceilings | grep -c '^999 functions that take the tables: the ceiling is ')" 1
 
 # --- doc comments ---------------------------------------------------------------------------------------------------
 
@@ -49,7 +71,11 @@ expect 'a longer word, a later line, and another comment' "$(opened '/// Whateve
 
 # Each call asks once where the tables of the service are, where it begins.
 expect 'a door below the SQL functions' "$(with src/service/admission.rs 'fn found() { tables::at_entry(); }')" 'src: service::admission chooses a door, and has no SQL function'
-expect 'another door' "$(with src/service/read/record.rs 'fn found(tables: &dyn Tables) {' '    tables::at_entry();' '}')" \
+for handed in 'tables: &dyn Tables' 'call: &Call' 'call: &CellCall'; do
+  expect "another door, with $handed" "$(with src/service/read/record.rs "fn found($handed) {" '    tables::at_entry();' '}')" \
+    'src: service::read::record::found was handed a door, and chooses another one'
+done
+expect 'another call' "$(with src/service/read/record.rs 'fn found(call: &Call) {' '    CellCall::run(None, |call| Ok(()));' '}')" \
   'src: service::read::record::found was handed a door, and chooses another one'
 expect 'past the door' "$(with src/service/admission.rs 'fn found() { layout::is_distributed(); }')" 'src: service::admission asks Citus, and not the door'
 
