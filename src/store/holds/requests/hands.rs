@@ -44,11 +44,12 @@ statement! {
           WHERE process_id = $1 AND status = 'in-progress' AND coalesce(hold_until > $2, false)
           ORDER BY id FOR NO KEY UPDATE";
     /// Settles requests that this transaction has locked. The attempts of held requests were counted when they were
-    /// taken.
+    /// taken. An update that became visible after the search may still be blocked: a settled one never is, or a retry
+    /// would make it new, and no search would find it.
     SETTLE(TEXTOID, INT8ARRAYOID, UUIDOID, TEXTOID, TIMESTAMPTZOID) = concat!(
         "UPDATE claims.requests r
             SET status = CASE WHEN $4 IS NULL THEN 'complete' ELSE 'error' END, process_id = $3, error = $4,
-                settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL
+                settled_at = $5, attempts = attempts + (r.status = 'new')::int, hold_until = NULL, blocked = false
            FROM (SELECT $1 AS queue, id FROM unnest($2) AS id OFFSET 0) AS m
           WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.settled_at IS NULL");
     EXTEND(UUIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID) = concat!(

@@ -11,12 +11,14 @@ statement! {
                          WHERE r.queue = $1 AND r.entity = $2 AND r.status IN ('new', 'in-progress'))
             AND coalesce((SELECT c.status <> 'error' FROM claims.requests c
                            WHERE c.queue = $1 AND c.entity = $2 AND c.request_type = 'create'), true)";
+    /// Makes failed requests new. Releases before 1.2.0 may have left some of them blocked.
     RETRY(TEXTOID, TEXTOID) = concat!(
         "WITH failed AS MATERIALIZED (
              SELECT queue, id FROM claims.requests WHERE queue = $1 AND entity = $2 AND status = 'error'
               ORDER BY id FOR NO KEY UPDATE SKIP LOCKED)
          UPDATE claims.requests r
-            SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, entered_xid = pg_current_xact_id()
+            SET status = 'new', process_id = NULL, error = NULL, settled_at = NULL, blocked = false,
+                entered_xid = pg_current_xact_id()
            FROM failed f WHERE ", is_row!("r.queue", "r.id", "f.queue", "f.id"), " RETURNING r.id");
     /// Deletes up to $3 old requests with ids above $4.
     PURGE(TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID) = concat!(
