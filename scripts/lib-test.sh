@@ -36,7 +36,8 @@ report() {
   ) 8>"$out/lock"
 }
 
-last_lines() { tail -n "${TEST_LOG_LINES:-60}" "$1"; }
+# last_lines LOG: without what was as expected.
+last_lines() { sed '/^ok: /d' "$1" | tail -n "${TEST_LOG_LINES:-60}"; }
 
 # limited SECONDS LOG COMMAND...: runs a command and returns its exit code; 124 if it was ended at the limit. Ends the processes that the
 # command leaves behind: timeout makes them a group, with its own number. A server is not among them: pg_ctl gives it a session of its own.
