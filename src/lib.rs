@@ -5,6 +5,10 @@
 //! `store` and `tables`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
 #![deny(unsafe_code)]
 
+// Its macro is for all that follow.
+#[macro_use]
+mod sql_text;
+
 mod access;
 mod admin_action;
 mod arguments;
@@ -18,8 +22,6 @@ mod kernel;
 mod refusals;
 mod service;
 mod settings;
-#[macro_use]
-mod sql_text;
 mod store;
 mod tables;
 mod version;

@@ -3,7 +3,6 @@
 pub mod admin_log;
 pub mod catalog;
 pub mod cell;
-pub mod holds;
 pub mod namings;
 pub mod pass_log;
 pub mod worker;

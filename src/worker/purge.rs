@@ -2,12 +2,12 @@
 
 use claims_model::mode::Need;
 
+use crate::holds::requests::statements as requests;
 use crate::kernel::call::Call;
 use crate::service::{admission, feed};
 use crate::settings;
 use crate::store::admin_log;
 use crate::store::cell::{observations, tracked};
-use crate::store::holds::requests;
 use crate::store::pass_log::Pass;
 use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
@@ -62,7 +62,9 @@ fn purge_fences(call: &Call, limit: i64) -> usize {
 /// Requests are not for distributed tables.
 fn purge_requests(call: &Call, limit: i64) -> usize {
     let retention = settings::request_retention().filter(|_| call.tables.require_here().is_ok());
-    retention.map_or(0, |retention| requests::purge_old(call.connection, Moment::now().before(retention), limit))
+    let Some(before) = retention.map(|retention| Moment::now().before(retention)) else { return 0 };
+    requests::purge_old_lost_holds(call.connection, before, limit);
+    requests::purge_old(call.connection, before, limit)
 }
 
 fn purge_admin_log(call: &Call, limit: i64) -> usize {

@@ -46,6 +46,7 @@ pub mod prelude;
 pub mod prepared;
 pub mod prepared_transaction;
 pub mod process;
+pub mod query;
 pub mod replication;
 pub mod retired;
 pub mod roles;

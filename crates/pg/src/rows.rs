@@ -1,10 +1,12 @@
 //! The rows that a statement has returned through SPI.
 
+use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeFrom};
 
 use super::altered::{self, Altered};
 use super::connections;
+use super::query::Field;
 use super::stored::{self, BoundedText};
 use super::tuple::{attribute, name_of, width};
 use super::value::Column;
@@ -47,6 +49,12 @@ impl Rows<'_> {
     /// Returns the number of rows that were returned or written.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Returns the number of columns.
+    pub(super) fn width(&self) -> usize {
+        // SAFETY: the table exists as long as this value. A statement without result has none.
+        unsafe { self.table.as_ref().map_or(0, |table| width(table.tupdesc)) }
     }
 
     pub fn map<T>(&self, convert: impl FnMut(Row) -> T) -> Vec<T> {
@@ -98,6 +106,16 @@ impl Row<'_> {
         unsafe { self.read::<T, T>(column, |datum| T::read(datum)) }
     }
 
+    /// Returns the column of a name, which is expected at the next of `columns`: for [`record!`](crate::record).
+    #[doc(hidden)]
+    pub fn field<T: Field>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
+        let expected = columns.next().unwrap_or(1);
+        let is_named = |column: i32| self.name(column).is_some_and(|bytes| bytes == name.as_bytes());
+        let column =
+            if is_named(expected) { Some(expected) } else { (1..).take(self.rows.width()).find(|&at| is_named(at)) };
+        T::of(self, column.unwrap_or_else(|| panic!("there is no column {name}")))
+    }
+
     /// Like [`Self::get`] of a text, which is not read where it has more than `most_bytes`.
     pub fn get_bounded(&self, column: i32, most_bytes: usize) -> Option<BoundedText> {
         // SAFETY: the type is that of a text.
@@ -127,12 +145,17 @@ impl Row<'_> {
 
     /// Returns a column that cannot be NULL.
     pub fn must<T: Column>(&self, column: i32) -> T {
-        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: self.name(column) }))
+        let name = || String::from_utf8_lossy(self.name(column).unwrap_or_default()).into_owned();
+        self.get(column).unwrap_or_else(|| altered::raise(Altered::Null { name: name() }))
     }
 
-    fn name(&self, column: i32) -> String {
-        let number = usize::try_from(column).unwrap_or(0);
-        // SAFETY: the table and the column exist, because `get` has read them.
-        unsafe { self.rows.table.as_ref().map_or(String::new(), |table| name_of(attribute(table.tupdesc, number))) }
+    /// Returns the name of a column, if the column exists.
+    fn name(&self, column: i32) -> Option<&[u8]> {
+        let number = usize::try_from(column).ok().filter(|number| (1..=self.rows.width()).contains(number))?;
+        // SAFETY: the table and the column exist, and a name ends with a zero byte.
+        unsafe {
+            let table = self.rows.table.as_ref()?;
+            Some(CStr::from_ptr(attribute(table.tupdesc, number).attname.data.as_ptr()).to_bytes())
+        }
     }
 }

@@ -6,11 +6,13 @@
 
 use pgrx::datum::Interval;
 use pgrx::{FromDatum, IntoDatum, Uuid as PgUuid, pg_sys};
+use uuid::Uuid;
 
 use super::clock::Moment;
 use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
 use super::name::Name;
+use super::uuid::from_pg_uuid;
 use super::xid8::Xid8;
 
 pub struct Value {
@@ -104,6 +106,7 @@ arguments! {
     &str = TEXTOID, |text| Content::Image(Image::varlena(text.as_bytes()));
     String = TEXTOID, |text| text.as_str().content();
     &[u8] = BYTEAOID, |bytes| Content::Image(Image::varlena(bytes));
+    Uuid = UUIDOID, |uuid| Content::Image(Image::of(uuid.as_bytes()));
     PgUuid = UUIDOID, |uuid| Content::Image(Image::of(uuid.as_bytes()));
     Interval = INTERVALOID, interval;
     Jsonb = JSONBOID, Content::Json;
@@ -177,6 +180,7 @@ elements! {
     i64 = INT8OID, INT8ARRAYOID, |value, bytes| bytes.extend(value.to_ne_bytes());
     pg_sys::Oid = OIDOID, OIDARRAYOID, |value, bytes| bytes.extend(value.to_u32().to_ne_bytes());
     Xid8 = XID8OID, XID8ARRAYOID, |value, bytes| bytes.extend(value.0.to_ne_bytes());
+    Uuid = UUIDOID, UUIDARRAYOID, |value, bytes| bytes.extend(value.as_bytes());
     PgUuid = UUIDOID, UUIDARRAYOID, |value, bytes| bytes.extend(value.as_bytes());
     &str = TEXTOID, TEXTARRAYOID, |value, bytes| append_text(value, bytes);
     String = TEXTOID, TEXTARRAYOID, |value, bytes| append_text(value, bytes);
@@ -236,6 +240,15 @@ impl<T: Element> Argument for Vec<Option<T>> {
     }
 }
 
+impl<T: Element> Closed for &[T] {}
+impl<T: Element> Argument for &[T] {
+    const TYPE: pg_sys::Oid = T::ARRAY;
+
+    fn content(self) -> Content {
+        array(self.iter().map(Some))
+    }
+}
+
 /// A type as which columns are read.
 pub trait Column: Closed + Sized {
     /// Returns whether a column of this type can be read as this one.
@@ -280,6 +293,17 @@ columns! {
     Vec<String> = TEXTARRAYOID;
     Vec<PgUuid> = UUIDARRAYOID;
 }
+impl Column for Uuid {
+    fn fits(type_oid: pg_sys::Oid) -> bool {
+        PgUuid::fits(type_oid)
+    }
+
+    unsafe fn read(datum: pg_sys::Datum) -> Option<Self> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { PgUuid::read(datum) }.map(from_pg_uuid)
+    }
+}
+
 macro_rules! closed {
     ($($rust:ty),*) => {$(impl Closed for $rust {})*};
 }
@@ -295,6 +319,7 @@ closed!(
     Moment,
     Xid8,
     PgUuid,
+    Uuid,
     Interval,
     Jsonb,
     JsonText,

@@ -23,10 +23,9 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::reading;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
-use crate::holds::expiring::require_held;
+use crate::holds::expiring::{self, require_held};
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
-use crate::store::holds::expiring;
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
@@ -161,18 +160,20 @@ impl Share {
     /// Returns the range that an earlier call took, if the worker still holds it.
     fn held_range(&self, connection: &Connection) -> Option<HeldRange> {
         let now = Moment::now();
-        expiring::held_now(connection, &self.kind, &self.worker, now).into_iter().find_map(|(key, token, until)| {
-            let number = key.parse().ok()?;
-            let range = passes::range(connection, self.pass.uuid, number)?;
-            let remaining_micros = Moment::from(until).0.saturating_sub(now.0).max(0).unsigned_abs();
-            Some(HeldRange {
-                key,
-                number,
-                token,
-                range,
-                deadline: Instant::now() + Duration::from_micros(remaining_micros / 2),
-            })
-        })
+        expiring::held_now(connection, &self.kind, &self.worker, now).into_iter().find_map(
+            |expiring::Held { key, token, expires_at }| {
+                let number = key.parse().ok()?;
+                let range = passes::range(connection, self.pass.uuid, number)?;
+                let remaining_micros = expires_at.0.saturating_sub(now.0).max(0).unsigned_abs();
+                Some(HeldRange {
+                    key,
+                    number,
+                    token,
+                    range,
+                    deadline: Instant::now() + Duration::from_micros(remaining_micros / 2),
+                })
+            },
+        )
     }
 
     fn work(
@@ -239,10 +240,10 @@ impl Share {
             return Ok(Ended::Lost);
         }
         if ended == Ended::Done {
-            without_waiting(|| expiring::remove(connection, &self.kind, vec![held.key.clone()]));
+            expiring::remove(connection, &self.kind, std::slice::from_ref(&held.key));
         } else {
             let (now, until) = self.hold()?;
-            without_waiting(|| expiring::renew(connection, &self.kind, &self.worker, now, until));
+            expiring::renew(connection, &self.kind, &self.worker, now, until);
         }
         Ok(ended)
     }
@@ -269,7 +270,7 @@ impl Share {
         let mut range = SourceRange { above: division.up_to, up_to: None };
         range.up_to = expected.end_of(&range, self.batch * SHARED_BATCHES);
         if let Some(number) = passes::add_range(connection, pass, &self.server, &range) {
-            expiring::add(connection, &self.kind, vec![number.to_string()]);
+            expiring::add(connection, &self.kind, &[number.to_string()]);
             outcome.in_hand = self.acquire(connection)?;
         }
         Ok(())
@@ -287,8 +288,7 @@ impl Share {
 
     fn acquire(&self, connection: &Connection) -> Result<bool, ClaimsError> {
         let (now, until) = self.hold()?;
-        let acquire = || expiring::acquire(connection, &self.kind, &self.worker, now, until, Some(1));
-        Ok(without_waiting(acquire).is_some_and(|taken| !taken.is_empty()))
+        Ok(!expiring::acquire(connection, &self.kind, &self.worker, now, until, Some(1)).is_empty())
     }
 
     /// Returns the current time, and the end of a hold that begins now.

@@ -3,9 +3,8 @@
 use claims_model::limits::PAYLOAD_BYTES;
 use pgrx::PgTrigger;
 
-use super::enqueue;
+use super::{captured_tables, enqueue};
 use crate::error::{CaptureError, ClaimsError, HoldError, raise};
-use crate::store::holds::captured_tables;
 use pg::spi::{self, Connection};
 use pg::trigger::RowChange;
 

@@ -3,9 +3,9 @@
 use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
 
+use super::captured_tables::{self, Table};
 use crate::error::{CaptureError, ClaimsError};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::store::holds::captured_tables::{self, Table};
 use crate::{access, arguments};
 use pg::lock::{self, Strength};
 use pg::name::{Name, Relation};

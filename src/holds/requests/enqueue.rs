@@ -4,13 +4,13 @@ use claims_model::limits::{KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
 
 use super::hints;
+use super::statements as requests;
 use crate::error::{ClaimsError, HoldError};
-use crate::store::holds::requests;
 use crate::{access, arguments, settings};
 use pg::clock::Moment;
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
-use pg::spi::{self, Connection, View};
+use pg::spi::{self, Connection};
 use pg::xact;
 
 /// The number of requests that one statement deletes.
@@ -43,7 +43,7 @@ pub fn record(
         return Err(BadInput::new("request_type", problem).into());
     }
     let payload = arguments::payload(payload, &queue, &entity)?;
-    let create = requests::create_status(connection, &queue, &entity, View::Statement);
+    let create = requests::create_status(connection, &queue, &entity);
     let is_create = request_type == "create";
     let blocked =
         !is_create && create.as_deref().is_some_and(is_unfinished) && wait_for_create(connection, &queue, &entity);
@@ -67,7 +67,7 @@ fn is_unfinished(status: &str) -> bool {
 fn wait_for_create(connection: &Connection, queue: &str, entity: &str) -> bool {
     !xact::uses_transaction_snapshot()
         && requests::lock_create(connection, queue, entity)
-        && requests::create_status(connection, queue, entity, View::Latest).as_deref().is_some_and(is_unfinished)
+        && requests::latest_create_status(connection, queue, entity).as_deref().is_some_and(is_unfinished)
 }
 
 /// Notifies the backends of a queue. PostgreSQL sends equal notifications of a transaction only once.

@@ -6,8 +6,15 @@ use std::cell::RefCell;
 use claims_model::nesting;
 use pgrx::Uuid as PgUuid;
 
-use crate::store::holds::requests::InHand;
 use pg::transaction_end::current_subtransaction;
+
+/// Requests of one entity that one process has taken.
+pub struct InHand {
+    pub queue: String,
+    pub entity: String,
+    pub is_create: bool,
+    pub ids: Vec<i64>,
+}
 
 /// The requests of one take.
 struct Hand {

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use crate::store::holds::requests::{self, Cached, Horizon};
+use super::statements::{self as requests, Cached, Horizon};
 use pg::clock::Moment;
 use pg::spi::Connection;
 

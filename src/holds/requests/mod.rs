@@ -4,12 +4,14 @@
 //! rows. docs/holds/shorter-holds.md has the states and the locks.
 
 pub mod capture;
+mod captured_tables;
 mod declare;
 mod enqueue;
 mod hands;
 mod hints;
 mod portion;
 mod settle;
+pub mod statements;
 mod take;
 mod unblock;
 

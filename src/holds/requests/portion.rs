@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use claims_model::limits::PAGE_BYTES;
 
-use crate::store::holds::requests::{self, Candidate, Outstanding};
+use super::statements::{self as requests, Candidate, Outstanding, Payload};
 use pg::spi::Connection;
 
 /// A request to return.
@@ -52,7 +52,7 @@ impl Portion<'_> {
             return ControlFlow::Continue(());
         }
         let mut has_room = ControlFlow::Continue(());
-        requests::payloads(self.connection, self.queue, ids, |id, payload| {
+        requests::payloads(self.connection, self.queue, ids, |Payload { id, payload }| {
             has_room = self.put(id, payload);
             has_room
         });

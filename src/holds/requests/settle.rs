@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use claims_model::limits;
 use pgrx::PgSqlErrorCode as Code;
 
+use super::hands::InHand;
+use super::statements::{self as requests, HeldRequest, Holds};
 use super::{enqueue, hands, hints, unblock};
 use crate::error::{ClaimsError, HoldError};
-use crate::store::holds::requests::{self, Holds, InHand};
 use crate::{arguments, settings};
 use pg::clock::Moment;
 use pg::prelude::*;
@@ -29,7 +30,8 @@ pub fn settle_requests(
     Ok(spi::connect(|connection| {
         let mut in_hand = hands::of(process);
         if unexpired_holds(connection, process, now)? > 0 {
-            in_hand.extend(unless_busy(|| requests::lock_held(connection, process, now))?);
+            let held = unless_busy(|| requests::lock_held(connection, process, now))?;
+            in_hand.extend(held.into_iter().map(alone));
             // A hold that expired before it was locked may belong to another process by now.
             unexpired_holds(connection, process, now)?;
         }
@@ -42,13 +44,18 @@ pub fn settle_requests(
             None => unblock::close_creates(connection, &in_hand),
             Some(_) => Vec::new(),
         };
-        let settle = |hand| requests::settle(connection, hand, process, error.as_deref(), now) as i64;
+        let settle =
+            |hand: &InHand| requests::settle(connection, &hand.queue, &hand.ids, process, error.as_deref(), now) as i64;
         let settled = in_hand.iter().map(settle).sum();
         hands::settled(process);
         hints::touch();
         unblock_and_announce(connection, &in_hand, error.is_none(), &closed);
         Ok::<_, ClaimsError>(settled)
     })?)
+}
+
+fn alone(held: HeldRequest) -> InHand {
+    InHand { queue: held.queue, entity: held.entity, is_create: held.is_create, ids: vec![held.id] }
 }
 
 const LOCK_TIMEOUT_MS: i64 = 1000;
@@ -63,7 +70,7 @@ fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
 /// `claims.lost_holds`. The records of a process that holds nothing do not count, because its next requests are new
 /// work.
 fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
-    match requests::holds(connection, process, now) {
+    match requests::holds(connection, process, now).unwrap_or_default() {
         Holds { held: 0, expired: 0, .. } => Ok(0),
         Holds { held, expired: 0, lost: 0 } => Ok(held),
         Holds { expired, lost, .. } => {

@@ -6,10 +6,11 @@ use claims_model::hash::fnv1a;
 use claims_model::limits::KIND_CHARS;
 use pgrx::PgSqlErrorCode as Code;
 
+use super::hands::InHand;
 use super::portion::{self, Handed};
+use super::statements::{self as requests, Candidate, Outstanding};
 use super::{hands, hints, unblock};
 use crate::arguments;
-use crate::store::holds::requests::{self, Candidate, InHand, Outstanding};
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;
@@ -148,7 +149,7 @@ impl<'o> Search<'o> {
     fn next(&mut self, connection: &Connection) -> Option<Candidate> {
         let before = self.unseen.front().map_or(i64::MAX, |candidate| candidate.id);
         let found = self.after.and_then(|after| {
-            requests::find(connection, &self.order.queue, (after, before), &self.skipped, self.order.now)
+            requests::find(connection, &self.order.queue, after, before, &self.skipped, self.order.now)
         });
         found.or_else(|| self.unseen.pop_front())
     }
@@ -202,7 +203,7 @@ fn renew(connection: &Connection, queue: &str, expired: &[i64]) {
 /// with such requests takes that lock and then reads again. A transaction without them checks that the lock is free
 /// after it has locked its rows. So the later one always notices the other.
 fn lock_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Vec<Outstanding>> {
-    let lock = || requests::lock_entity(connection, &order.queue, candidate, order.now);
+    let lock = || requests::lock_entity(connection, &order.queue, &candidate.entity, order.now, candidate.id);
     let key = entity_key(&order.queue, &candidate.entity);
     let locked = lock();
     if !locked.iter().any(|request| request.own) {
@@ -220,7 +221,7 @@ fn choose(
     candidate: &Candidate,
     locked: Vec<Outstanding>,
 ) -> Option<Vec<Outstanding>> {
-    let state = requests::entity_state(connection, &order.queue, &candidate.entity, order.now);
+    let state = requests::entity_state(connection, &order.queue, &candidate.entity, order.now).unwrap_or_default();
     if locked.is_empty() || state.held || locked.iter().any(|request| request.held) {
         return None;
     }

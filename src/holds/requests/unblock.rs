@@ -4,10 +4,10 @@
 //! can be locked FOR UPDATE has no waiting update that is not visible yet. If the row cannot be locked, the create is
 //! marked, and the next takes try again. So backends do not wait for a frontend's transaction.
 
-use crate::store::holds::requests::{self, Candidate, InHand};
-use pg::spi::Connection;
-
+use super::hands::InHand;
 use super::hints;
+use super::statements::{self as requests, Candidate};
+use pg::spi::Connection;
 
 /// The number of marks that one take removes.
 const UNMARKED_AT_ONCE: usize = 10;
@@ -21,7 +21,7 @@ pub fn close_creates<'h>(connection: &Connection, in_hand: &'h [InHand]) -> Vec<
 
 /// Unblocks the updates of an entity whose create is complete.
 pub fn open_updates(connection: &Connection, queue: &str, entity: &str, closed: bool) {
-    let first = requests::unblock(connection, queue, entity);
+    let first = requests::unblock(connection, queue, entity).into_iter().min();
     let done = closed && !requests::has_blocked(connection, queue, entity);
     requests::mark_create(connection, queue, entity, !done);
     if let Some(first) = first {

@@ -9,76 +9,68 @@ use pg::cache::{Freshness, RelationCache};
 use pg::jsonb::Jsonb;
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
+use pg::query::{query, record};
 use pg::settings::with_fixed_text;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::spi::Connection;
 use pg::trigger::RowVersion;
 
-statement! {
-    /// Reads the owner and the name of table $1, and whether its changes can become requests.
-    TABLE(OIDOID) =
-        "SELECT c.relowner, c.oid::regclass::text,
+record! {
+    /// A table of the application.
+    pub struct Table {
+        pub owner: Oid,
+        pub name: String,
+        pub can_be_captured: bool,
+    }
+
+    struct Capture {
+        queue: String,
+        column: String,
+        quoted_column: String,
+        has_column: bool,
+    }
+}
+
+query! {
+    /// Returns a table in its committed state.
+    pub fn table(table: Oid) -> Option<Table> = [Latest]
+        "SELECT c.relowner AS owner, c.oid::regclass::text AS name,
                 c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
-                AND c.relnamespace <> ALL ('{pg_catalog,information_schema,claims}'::regnamespace[])
-           FROM pg_class c WHERE c.oid = $1";
-    /// Returns whether column $2 of table $1 is a virtual generated column.
-    IS_VIRTUAL(OIDOID, TEXTOID) =
+                AND c.relnamespace <> ALL ('{pg_catalog,information_schema,claims}'::regnamespace[]) AS can_be_captured
+           FROM pg_class c WHERE c.oid = :table";
+    /// Returns whether a column is a virtual generated column, or `None` if it does not exist.
+    pub fn is_virtual(table: Oid, column: &str) -> Option<bool> = [Latest]
         "SELECT a.attgenerated = 'v' FROM pg_attribute a
-          WHERE a.attrelid = $1 AND a.attname = $2::name AND a.attnum > 0 AND NOT a.attisdropped";
-    RECORD(OIDOID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES ($1::regclass, $2, $3::name)
+          WHERE a.attrelid = :table AND a.attname = :column::name AND a.attnum > 0 AND NOT a.attisdropped";
+    /// Records that the changes of a table become requests of a queue, with their entity in a column.
+    pub fn record(table: Oid, queue: &str, column: &str) = [Statement]
+        "INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES (:table::regclass, :queue, :column::name)
              ON CONFLICT (table_name, queue) DO UPDATE SET entity_column = excluded.entity_column";
-    FORGET(OIDOID, TEXTOID) = "DELETE FROM claims.captured_tables t WHERE t.table_name = $1::regclass AND t.queue = $2";
-    RELATION() = "SELECT to_regclass('claims.captured_tables')::oid";
-    /// Reads the queues and entity columns of table $1, as a captured table or as a partition of one; and whether the table has the
-    /// column.
-    CAPTURED(OIDOID) =
-        "SELECT t.queue, t.entity_column::text, quote_ident(t.entity_column),
-                EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = $1 AND a.attname = t.entity_column AND a.attnum > 0 AND NOT a.attisdropped)
+    /// Deletes that record.
+    pub fn forget(table: Oid, queue: &str) = [Statement]
+        "DELETE FROM claims.captured_tables t WHERE t.table_name = :table::regclass AND t.queue = :queue";
+    fn relation() -> Option<Option<Oid>> = [Latest] "SELECT to_regclass('claims.captured_tables')::oid";
+    /// Returns the queues and entity columns of a table, as a captured table or as a partition of one; and whether the
+    /// table has the column.
+    fn captures(table: Oid) -> Vec<Capture> = [Latest]
+        "SELECT t.queue, t.entity_column::text AS column, quote_ident(t.entity_column) AS quoted_column,
+                EXISTS (SELECT FROM pg_attribute a
+                         WHERE a.attrelid = :table AND a.attname = t.entity_column AND a.attnum > 0 AND NOT a.attisdropped) AS has_column
            FROM claims.captured_tables t
-          WHERE t.table_name = $1 OR t.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)";
-    /// Returns whether the JSON of a row of table $1 depends on settings of the session: a column has a type whose text
+          WHERE t.table_name = :table OR t.table_name IN (SELECT p.relid FROM pg_partition_ancestors(:table) p)";
+    /// Returns whether the JSON of a row of the table depends on settings of the session: a column has a type whose text
     /// is not certain to be equal under all settings. Dates without a time zone are certain, because jsonb has its own
     /// format for them.
-    DEPENDS(OIDOID) =
+    fn depends_on_settings(table: Oid) -> Option<bool> = [Latest]
         "SELECT EXISTS (
              SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
                JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
                JOIN pg_type e ON e.oid = CASE WHEN b.typcategory = 'A' AND b.typelem <> 0 THEN b.typelem ELSE b.oid END
-              WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped AND e.typtype <> 'e'
+              WHERE a.attrelid = :table AND a.attnum > 0 AND NOT a.attisdropped AND e.typtype <> 'e'
                 AND e.oid <> ALL ('{bool,int2,int4,int8,numeric,oid,text,varchar,bpchar,\"char\",name,uuid,date,timestamp,json,jsonb}'::regtype[]::oid[]))";
 }
 
 /// Reads a row $1 as jsonb.
 const ROW: &str = "SELECT pg_catalog.to_jsonb($1)";
-
-/// A table of the application.
-pub struct Table {
-    pub owner: Oid,
-    pub name: String,
-    pub can_be_captured: bool,
-}
-
-/// Returns a table in its committed state.
-pub fn table(connection: &Connection, table: Oid) -> Option<Table> {
-    let found = connection.run(&TABLE, View::Latest, [table.into()]);
-    found.first(|row| Table { owner: row.must(1), name: row.must(2), can_be_captured: row.must(3) })
-}
-
-/// Returns whether a column is a virtual generated column, or `None` if it does not exist.
-pub fn is_virtual(connection: &Connection, table: Oid, column: &str) -> Option<bool> {
-    connection.run(&IS_VIRTUAL, View::Latest, [table.into(), column.into()]).first(|row| row.must(1))
-}
-
-/// Records that the changes of a table become requests of a queue, with their entity in a column.
-pub fn record(connection: &Connection, table: Oid, queue: &str, column: &str) {
-    connection.run(&RECORD, View::Statement, [table.into(), queue.into(), column.into()]);
-}
-
-/// Deletes that record.
-pub fn forget(connection: &Connection, table: Oid, queue: &str) {
-    connection.run(&FORGET, View::Statement, [table.into(), queue.into()]);
-}
 
 /// A queue that receives the changes of a table.
 pub struct CapturedQueue {
@@ -115,18 +107,18 @@ pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
 }
 
 fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
-    let relation = connection.run(&RELATION, View::Latest, []).first(|row| row.get(1)).flatten();
-    let fresh = [Freshness::of(table), Freshness::of(relation.unwrap_or(Oid::INVALID))];
-    let queues = connection.run(&CAPTURED, View::Latest, [table.into()]).map(|row| CapturedQueue {
-        queue: row.must(1),
-        column: row.must(2),
-        quoted_column: row.must(3),
-        has_column: row.must(4),
+    let relation = relation(connection).flatten().unwrap_or(Oid::INVALID);
+    let fresh = [Freshness::of(table), Freshness::of(relation)];
+    let queue = |Capture { queue, column, quoted_column, has_column }| CapturedQueue {
+        queue,
+        column,
+        quoted_column,
+        has_column,
         reader: OnceCell::new(),
-    });
-    let depends = connection.run(&DEPENDS, View::Latest, [table.into()]).first(|row| row.must(1));
-    let captured = Captured { queues, depends_on_settings: depends.unwrap_or(true), reader: OnceCell::new() };
-    CAPTURED_TABLES.with(|all| all.put(table, fresh, captured))
+    };
+    let queues = captures(connection, table).into_iter().map(queue).collect();
+    let depends_on_settings = depends_on_settings(connection, table).unwrap_or(true);
+    CAPTURED_TABLES.with(|all| all.put(table, fresh, Captured { queues, depends_on_settings, reader: OnceCell::new() }))
 }
 
 /// Reads the entity of a version of a row: the text that the column has in the row's JSON. Reads no other column.

@@ -1,45 +1,50 @@
 //! Expiring claims: instances share keys, and each key is held by one of them until a deadline. The rows and the clock
 //! of the database decide; an instance is only a name. Each function reads the clock before its statement takes a
 //! snapshot. So a key that it finds expired cannot have been renewed before that time.
+//!
+//! Every answer to an instance must survive a crash, whatever `synchronous_commit` is. After a lost acquire another
+//! instance would get the same token. After a lost renewal the key could pass to another instance, and after a lost
+//! removal a removed key would be held again. A lost release only frees the key later, and the next acquire makes it
+//! durable. A token must not be drawn again even if its transaction never commits, because its holder may have used it
+//! outside of the database.
+
+mod statements;
 
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
 
 use crate::error::{ClaimsError, HoldError};
-use crate::store::holds::expiring;
 use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::subtransaction::without_waiting;
 use pg::xact;
+pub use statements::{Held, add, held_now};
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {
-    Ok(change_keys(kind, keys, expiring::add)?)
+    Ok(change_keys(kind, keys, add)?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn remove_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {
-    let remove = |connection: &_, kind: &str, keys: Vec<String>| {
-        without_waiting(|| expiring::remove(connection, kind, keys.clone())).unwrap_or(0)
-    };
     Ok(change_keys(kind, keys, remove)?)
 }
 
 fn change_keys(
     kind: Option<String>,
     keys: Option<Vec<Option<String>>>,
-    change: fn(&Connection, &str, Vec<String>) -> usize,
+    change: fn(&Connection, &str, &[String]) -> usize,
 ) -> Result<i64, ClaimsError> {
     spi::connect(|connection| {
         let kind = arguments::required(kind, "kind")?;
         access::administer()?;
         let kind = arguments::text(Some(kind), "kind", KIND_CHARS)?;
         let keys = arguments::keys(keys.unwrap_or_default(), "keys")?;
-        Ok(change(connection, &kind, keys) as i64)
+        Ok(change(connection, &kind, &keys) as i64)
     })
 }
 
@@ -64,10 +69,9 @@ fn acquire_expiring(
             Problem::OutOfRange { allowed: "0 and more, or null for all" },
         ))
         .into()),
-        limit => Ok(TableIterator::new(spi::connect(|connection| {
-            let limit = limit.map(i64::from);
-            without_waiting(|| expiring::acquire(connection, &kind, &claimant, now, until, limit)).unwrap_or_default()
-        }))),
+        most => {
+            Ok(rows(spi::connect(|connection| acquire(connection, &kind, &claimant, now, until, most.map(i64::from)))))
+        }
     }
 }
 
@@ -84,8 +88,7 @@ fn renew_expiring(
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
     let until = arguments::deadline(ttl, "ttl", now)?;
-    let renew = |connection: &_| without_waiting(|| expiring::renew(connection, &kind, &claimant, now, until));
-    Ok(TableIterator::new(spi::connect(renew).unwrap_or_default()))
+    Ok(rows(spi::connect(|connection| renew(connection, &kind, &claimant, now, until))))
 }
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -99,7 +102,7 @@ fn held_expiring(
 > {
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
-    Ok(TableIterator::new(spi::connect(|connection| expiring::held_by(connection, &kind, &claimant, now))))
+    Ok(rows(spi::connect(|connection| statements::held_by(connection, &kind, &claimant, now))))
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -112,8 +115,9 @@ fn release_expiring(
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
     let keys = keys.map(|keys| arguments::keys(keys, "keys")).transpose()?;
-    let release =
-        |connection: &_| without_waiting(|| expiring::release(connection, &kind, &claimant, now, keys.clone()));
+    let release = |connection: &Connection| {
+        without_waiting(|| statements::release(connection, &kind, &claimant, now, keys.as_deref()))
+    };
     Ok(spi::connect(release).unwrap_or(0) as i64)
 }
 
@@ -133,9 +137,9 @@ pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) 
     let not_held = || Err(HoldError::NotHeld { kind: kind.to_owned(), key: key.to_owned(), token }.into());
     // An old snapshot shows neither releases nor renewals, so first read the committed state.
     let is_stale = xact::uses_transaction_snapshot();
-    if is_stale && !expiring::is_held(connection, kind, key, token, now) {
+    if is_stale && !statements::is_held(connection, kind, key, token, now) {
         not_held()
-    } else if without_waiting(|| expiring::lock_held(connection, kind, key, token, now)) == Some(true) {
+    } else if without_waiting(|| statements::lock_held(connection, kind, key, token, now)) == Some(true) {
         Ok(())
     } else if is_stale {
         Err(HoldError::StaleHold.into())
@@ -146,4 +150,47 @@ pub fn require_held(connection: &Connection, kind: &str, key: &str, token: i64) 
 
 fn names(kind: Option<String>, claimant: Option<String>) -> Result<(String, String), ClaimsError> {
     Ok((arguments::text(kind, "kind", KIND_CHARS)?, arguments::text(claimant, "claimant", CLAIMANT_CHARS)?))
+}
+
+/// Removes keys that no other transaction is changing. Returns their number.
+pub fn remove(connection: &Connection, kind: &str, keys: &[String]) -> usize {
+    let removed = without_waiting(|| statements::remove(connection, kind, keys)).unwrap_or(0);
+    durably_if(removed > 0);
+    removed
+}
+
+/// Takes free keys. `most` `None` means all.
+pub fn acquire(
+    connection: &Connection,
+    kind: &str,
+    claimant: &str,
+    now: Moment,
+    until: Moment,
+    most: Option<i64>,
+) -> Vec<Held> {
+    let acquire = || statements::acquire(connection, kind, claimant, now, until, most);
+    let acquired = without_waiting(acquire).unwrap_or_default();
+    durably_if(!acquired.is_empty());
+    if !acquired.is_empty() {
+        // The rows were written after their tokens were drawn, so flushing them flushes the draws.
+        xact::flush_log();
+    }
+    acquired
+}
+
+/// Renews the holds of a claimant. Returns them.
+pub fn renew(connection: &Connection, kind: &str, claimant: &str, now: Moment, until: Moment) -> Vec<Held> {
+    let renewed = without_waiting(|| statements::renew(connection, kind, claimant, now, until)).unwrap_or_default();
+    durably_if(!renewed.is_empty());
+    renewed
+}
+
+fn durably_if(anything_was_done: bool) {
+    if anything_was_done {
+        xact::commit_durably();
+    }
+}
+
+fn rows(held: Vec<Held>) -> TableIterator<'static, (String, i64, TimestampWithTimeZone)> {
+    TableIterator::new(held.into_iter().map(|held| (held.key, held.token, held.expires_at.into())))
 }
