@@ -5,6 +5,7 @@
 #   crash cell1; resume cell1         kill -9 of every process, and the start after it
 #   copy_of cell1 NAME; start_copy NAME   a clone of its files, beside it
 #   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
+#   start_wrong_service               a second service, which answers wrongly
 #   agree WHAT                        claims and saved rows are the same, nothing is left over
 
 # start_shared [-c setting=value]...: the cluster of the service. A test with another kind of service has a function of its own for it.
@@ -160,6 +161,25 @@ hold_up() {
     CREATE TRIGGER held_up BEFORE $1 ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION held_up()"
 }
 let_go() { tell holder 'SELECT pg_advisory_unlock(77)' >/dev/null; close holder; at shared 'DROP FUNCTION held_up CASCADE' 2>/dev/null; }
+
+# start_wrong_service: a service that answers as `answers` says (tests/scripts/cell/wrong_service.py), as well as the true one. It writes to
+# $CLAIMS_TMP/log what it is asked, and ends with the test.
+#   call_wrong_service     from now on cell 1 calls it
+#   answers 'CALL HOW'     how it answers; an empty text: not at all wrong
+#   connections            how many it has taken
+start_wrong_service() {
+  mode=$CLAIMS_TMP/mode log=$CLAIMS_TMP/log
+  : >"$mode"; : >"$log"
+  ( leave_sessions; exec python3 "$CLAIMS_ROOT/tests/scripts/cell/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$log" ) &
+  wrong_service=$!
+  trap 'kill "$wrong_service" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
+  wait_until test -s "$CLAIMS_TMP/port"
+}
+call_wrong_service() {
+  at cell1 "ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable')"
+}
+answers() { echo "$1" >"$mode.new" && mv "$mode.new" "$mode"; }
+connections() { grep -c connect "$log" || true; }
 
 # --- the protocol ---------------------------------------------------------------------------------------------------
 

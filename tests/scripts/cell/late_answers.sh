@@ -5,12 +5,7 @@
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=fatal
-mode=$CLAIMS_TMP/mode; log=$CLAIMS_TMP/log
-: >"$mode"; : >"$log"
-python3 "$(dirname "$0")/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$log" &
-forger=$!
-trap 'kill "$forger" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
-for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+start_wrong_service
 at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service');
   ALTER DATABASE postgres SET claims.breaker_failures = 0" >/dev/null
 set_mode() { at cell1 "SELECT claims.set_enforcement('routes', 'name', '$1', 'test')" >/dev/null; }
@@ -35,10 +30,8 @@ expect 'until recovery rolls it back: its save has committed without it' "$(at s
 at shared 'DROP FUNCTION warm_up CASCADE' 2>/dev/null
 close app
 
-at cell1 "ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable');
-  ALTER DATABASE postgres SET claims.observe_timeout = '60s'; ALTER DATABASE postgres SET claims.service_timeout = '60s'; SELECT FROM claims.purge_observations('0 s')" >/dev/null
-answers() { echo "$1" >"$mode.new" && mv "$mode.new" "$mode"; }
-connections() { grep -c connect "$log" || true; }
+call_wrong_service
+at cell1 "ALTER DATABASE postgres SET claims.observe_timeout = '60s'; ALTER DATABASE postgres SET claims.service_timeout = '60s'; SELECT FROM claims.purge_observations('0 s')" >/dev/null
 begins() { grep -c begin "$log" || true; }
 # hold CALL ANSWER: from now on these calls wait for release with their answer; calls are answered at once.
 hold() { rm -f "$mode.go"; answers "$1 held_$2"; }

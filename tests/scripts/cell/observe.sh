@@ -4,12 +4,7 @@
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=fatal
-mode=$CLAIMS_TMP/mode
-: >"$mode"
-python3 "$(dirname "$0")/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$CLAIMS_TMP/log" &
-forger=$!
-trap 'kill "$forger" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
-for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+start_wrong_service
 at cell1 "CREATE TABLE others (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE); GRANT ALL ON others TO app;
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
          claims.claim_attribute('others', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_GROUPS'), claims.automatic(1, 'service');
@@ -90,9 +85,9 @@ at cell1 "ALTER DATABASE postgres SET claims.observe_timeout = '20s'"
 
 say 'a service that lies'
 port=$(at cell1 "SELECT split_part(o, '=', 2) FROM pg_foreign_server, unnest(srvoptions) o WHERE o ~ '^port'")
-at cell1 "ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable')"
+call_wrong_service
 for kind in no_row one_more_row null words nothing other_lease copy_in row_behind two_errors no_real_sqlstate in_transaction rows; do
-  echo "begin $kind" >"$mode.new"; mv "$mode.new" "$mode"
+  answers "begin $kind"
   expect "$kind" "$(save "lie-$kind") $(observed | grep -oE 'error|refused|timeout')" ' error'
 done
 expect 'nothing counts as leased' "$(at cell1 "SELECT count(*) FROM claims.cells_outstanding_leases WHERE uuid = '00000000-0000-4000-8000-000000000001'")" 0

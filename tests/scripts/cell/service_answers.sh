@@ -5,23 +5,16 @@
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims
-mode=$CLAIMS_TMP/mode; log=$CLAIMS_TMP/log
-: >"$mode"; : >"$log"
-python3 "$(dirname "$0")/wrong_service.py" "$CLAIMS_TMP/port" "$mode" "$log" &
-forger=$!
-trap 'kill "$forger" 2>/dev/null || true; for session in "${!SESSION_PID[@]}"; do close "$session"; done; cleanup' EXIT
-for _ in $(seq 1 100); do [ -s "$CLAIMS_TMP/port" ] && break; sleep 0.05; done
+start_wrong_service
+call_wrong_service
 # No breaker in this test, except where the test sets it.
 at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '60s'; ALTER DATABASE postgres SET claims.breaker_failures = 0;
-  ALTER SERVER service OPTIONS (SET port '$(cat "$CLAIMS_TMP/port")', ADD sslmode 'disable', ADD gssencmode 'disable');
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
 # A trigger records every change of the cell's rows.
 at cell1 "CREATE TABLE changed (what text, by name DEFAULT session_user);
   CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO changed VALUES (TG_OP); RETURN NULL; END';
   CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON routes FOR EACH STATEMENT EXECUTE FUNCTION note()" >/dev/null
-answers() { echo "$1" >"$mode.new" && mv "$mode.new" "$mode"; }
 save_name() { tell app "INSERT INTO routes (name) VALUES ('$1')"; }
-connections() { grep -c connect "$log" || true; }
 now_ms() { date +%s%3N; }
 open app cell1
 expect 'the right answers' "$(save_name right)$(save_name right2)$(connections)" 1
