@@ -1,6 +1,20 @@
 # Disturbs the clusters of a campaign. Sourced after cells.bash.
 #   stop_service CLUSTER SECONDS      stops the backends of clients there for some seconds, whatever they are doing
+#   prepare_cells TIMEOUT             the cells of a campaign: they call the service through $proxy, and claim their names
 #   kill_backend CLUSTER              kills a backend of a client or a worker, at random: the postmaster then starts everything anew
+
+# prepare_cells TIMEOUT: both cells call the service through a proxy, whose port is $proxy, and wait for TIMEOUT. Cell 2 claims its names by itself.
+prepare_cells() {
+  local cell
+  proxy=$(take_port)
+  for cell in cell1 cell2; do
+    at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2');
+      ALTER DATABASE postgres SET claims.service_timeout = '$1';
+      SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
+  done
+  at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
+  at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
+}
 
 stop_service() {
   local pids

@@ -15,14 +15,7 @@ export CAMPAIGN_WORKERS=${CAMPAIGN_WORKERS:-no}
 with_workers=()
 [ "$CAMPAIGN_WORKERS" = no ] || with_workers=(-c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s)
 start_cells -c deadlock_timeout=20ms "${with_workers[@]}"
-proxy=$(take_port)
-for cell in cell1 cell2; do
-  at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2');
-    ALTER DATABASE postgres SET claims.service_timeout = '2s';
-    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
-done
-at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
-at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
+prepare_cells 2s
 [ "$CAMPAIGN_WORKERS" = no ] || at shared "CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
   CREATE TRIGGER nothing AFTER INSERT ON claims.claim_leases FOR EACH STATEMENT EXECUTE FUNCTION nothing()"
 

@@ -23,14 +23,7 @@ start_cells -c deadlock_timeout=20ms -c shared_preload_libraries=claims -c claim
 trap 'unset "CLUSTER_DIR[shared]"; cleanup' EXIT
 on_coordinator
 citus_spread 8
-proxy=$(take_port)
-for cell in cell1 cell2; do
-  at $cell "ALTER SERVER service OPTIONS (SET port '$proxy', SET connect_timeout '2');
-    ALTER DATABASE postgres SET claims.service_timeout = '3s';
-    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id')" >/dev/null
-done
-at cell2 "SELECT claims.automatic(2, 'service')" >/dev/null
-at cell1 "SELECT claims.attend(1, 'service')" >/dev/null
+prepare_cells 3s
 
 # The nodes that cells call.
 members=(coordinator worker1 worker2)
