@@ -294,7 +294,7 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<LeasePage, ClaimsError> {
         let [months, days, seconds] = interval(stale_after);
-        let values = [number(cell_id), after, number(max_results), months, days, seconds];
+        let values = [number(cell_id), after.clone(), number(max_results), months, days, seconds];
         let expected = Expected::rows(0..=usize::try_from(max_results).unwrap_or(0), 4);
         let listed = |row: &AnswerRow| {
             let (cell_xid, stale) = (row.xid8_or_null(2)?, row.boolean(4)?);
@@ -303,6 +303,10 @@ impl Service<'_> {
         self.ask(Question { text: LIST, values: &values, expected }, timeout, |answer| {
             let rows = each_once(answer.map(listed)?, |(listed, _)| listed.lease)?;
             let last_cursor = rows.last().map(|(_, cursor)| cursor.clone());
+            // A page that ends where it began would be asked for again and again.
+            if let Some(cursor) = last_cursor.as_ref().filter(|_| last_cursor == after) {
+                return Err(Mismatch::Value(cursor.clone()));
+            }
             Ok(LeasePage { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
         })
     }

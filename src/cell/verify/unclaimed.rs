@@ -190,10 +190,17 @@ impl Search<'_> {
     /// Returns the outstanding leases of the cell that no committed transaction of this database tracks.
     fn untracked(&self, service: &Service) -> Result<HashSet<Uuid>, ClaimsError> {
         let (mut untracked, mut cursor) = (HashSet::new(), None);
+        let mut listed_leases = 0;
         loop {
             let never = Interval::from_seconds(0.0);
             let page = service.list_leases(self.cell_id, cursor.take(), LEASES_IN_PAGE, never, ANSWER_TIMEOUT)?;
-            if page.leases.is_empty() || untracked.len() >= MAX_LEASES {
+            if page.leases.is_empty() {
+                return Ok(untracked);
+            }
+            listed_leases += page.leases.len();
+            if listed_leases > MAX_LEASES {
+                // A service may list without end. The leases that were not looked at are open.
+                untracked.extend(page.leases.iter().map(|lease| lease.lease));
                 return Ok(untracked);
             }
             let listed = page.leases.iter().map(|lease| (lease.lease, lease.cell_xid));

@@ -21,6 +21,9 @@ const A_WHILE: Duration = Duration::from_millis(600);
 /// How long a late or disobedient call is watched, to see whether it ends at all.
 const MUCH_LATER: Duration = Duration::from_secs(3);
 
+/// How often a call may ask for a page that ends where it began.
+const MOST_PAGES: usize = 4;
+
 pub struct Case<'c> {
     pub home: &'c Home<'c>,
     pub way: &'static Way,
@@ -145,12 +148,21 @@ impl Case<'_> {
         if let Some(memory) = peak_memory(session.pid) {
             self.judge_memory(memory.saturating_sub(memory_before), &mut outcome);
         }
-        if self.home.forge.told() == 0 {
+        let told = self.home.forge.told();
+        if told == 0 {
             outcome.breaches.push(Breach::new(Law::Told, format!("never told, and the call ended with {end}")));
+        }
+        if self.lie.fault == Fault::Pages && told > MOST_PAGES {
+            outcome.breaches.push(Breach::new(Law::NoHang, format!("it asked for one page {told} times")));
         }
         self.home.forge.be_honest();
         if end.is_done() && self.way.reports && self.lie.fault.is_in(self.way.call) {
             outcome.breaches.push(Breach::new(Law::NotTaken, format!("taken: {end}")));
+        }
+        if let (Some(overlooked), End::Done(Some(value))) = (self.way.overlooks, &end)
+            && value == overlooked
+        {
+            outcome.breaches.push(Breach::new(Law::NothingOverlooked, format!("{end}")));
         }
         if !end.is_done() && self.lie.fault == Fault::Truth {
             outcome.breaches.push(Breach::new(Law::Accepted, end.to_string()));

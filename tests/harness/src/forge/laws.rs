@@ -26,6 +26,7 @@ pub enum Law {
     NoOtherAnswer,
     OrderAfterwards,
     OnlyOwnIds,
+    NothingOverlooked,
     Told,
 }
 
@@ -46,6 +47,7 @@ impl Law {
             Law::NoOtherAnswer => "each call has its own answer",
             Law::OrderAfterwards => "honesty restores order",
             Law::OnlyOwnIds => "no id is drawn that was not leased, and none twice",
+            Law::NothingOverlooked => "no row without a claim is overlooked",
             Law::Told => "the lie is told",
         }
     }

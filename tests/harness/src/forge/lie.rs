@@ -89,6 +89,8 @@ pub enum Fault {
     AskedLeases,
     /// The one whose answer is a range of ids. The lie is told nowhere else.
     Ranges,
+    /// The one whose answer is a page of a list of leases. The lie is told nowhere else, and also where the page is empty.
+    Pages,
     /// None, and all must succeed: it is no lie.
     Truth,
     /// None: it is odd but right, or wrong in a way that only the laws about saved rows can judge.
@@ -105,6 +107,7 @@ impl Fault {
             Fault::Leases => call.names_leases(),
             Fault::AskedLeases => call.names_asked_leases(),
             Fault::Ranges => call == Call::Range,
+            Fault::Pages => call == Call::List,
             Fault::Truth | Fault::None => false,
         }
     }
@@ -164,6 +167,11 @@ impl Honest {
     /// Returns whether it is a result, not an error, and has a row.
     pub fn is_of_use(&self) -> bool {
         !self.rows.is_empty() && self.messages.iter().all(|message| message.tag != b'E')
+    }
+
+    /// Returns whether it is a result, not an error, perhaps without rows.
+    pub fn is_page(&self) -> bool {
+        !self.columns.is_empty() && self.messages.iter().all(|message| message.tag != b'E')
     }
 
     pub fn all(&self) -> Vec<u8> {

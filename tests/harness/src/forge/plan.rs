@@ -40,12 +40,13 @@ pub fn shuffled(mut pairs: Vec<Pair>, seed: u64) -> Vec<Pair> {
     pairs
 }
 
-/// Returns the calls for a lie: connections for a lie about a connection, that of ranges for a lie about ranges, and all other calls for any
-/// other lie.
+/// Returns the calls for a lie: connections for a lie about a connection, that of ranges for a lie about ranges, lists of leases for a lie about
+/// their pages, and all other calls for any other lie.
 fn ways_of(lie: &'static Lie) -> impl Iterator<Item = &'static Way> {
     let is_greeting = lie.place != Place::Answer;
     WAYS.iter().filter(move |way| match lie.fault {
         Fault::Ranges => way.call == Call::Range,
+        Fault::Pages => way.call == Call::List,
         _ => (way.call == Call::Connect) == is_greeting,
     })
 }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use super::call::{self, Call, Request};
-use super::lie::{Deed, Honest, Lie, Moment, Place, Step};
+use super::lie::{Deed, Fault, Honest, Lie, Moment, Place, Step};
 use super::teller::{After, tell};
 use super::wire::{self, Message};
 
@@ -162,7 +162,9 @@ impl Connection<'_> {
             };
             let honest = Honest::new(answer, parameters.clone());
             let steps = match lie {
-                Some(lie) if honest.is_of_use() => (lie.tell)(&honest),
+                Some(lie) if honest.is_of_use() || (lie.fault == Fault::Pages && honest.is_page()) => {
+                    (lie.tell)(&honest)
+                }
                 Some(_) => {
                     lock(self.orders).told -= 1;
                     vec![Step::Send(honest.all())]

@@ -14,6 +14,8 @@ pub struct Way {
     pub session: Kind,
     /// Whether success says that the answer was the one to the request.
     pub reports: bool,
+    /// A result that overlooks a row without a claim, whatever the service answers.
+    pub overlooks: Option<&'static str>,
 }
 
 /// The session of the statement.
@@ -61,6 +63,9 @@ const CORRECT: &str = "SELECT claims.verify({cell}, 'service', 'RAILS_TABLE_ROUT
 const SHARE: &str = "SELECT claims.verify_share(current_setting('forge.pass')::uuid, 'one', 'service', recent => '0')";
 const BEGIN_SHARE: &str =
     "SELECT set_config('forge.pass', claims.begin_verification({cell}, 'RAILS_TABLE_ROUTES')::text, false)";
+/// Says `f` if every row has its claim, as far as the call could look.
+const UNCLAIMED: &str = "SELECT unclaimed > 0 OR in_progress > 0 OR NOT finished
+      FROM claims.unclaimed_rows('RAILS_TABLE_ROUTES', {cell}, 'service', max_runtime => '1 s')";
 /// A row without a claim.
 const DAMAGE: Before = Unseen("INSERT INTO routes (name) VALUES ('{name}-unseen')");
 /// Claims without rows, so many that the cell asks the service where to divide the range.
@@ -70,7 +75,7 @@ const EMPTY: [Before; 2] = [
 ];
 
 const fn way(name: &'static str, call: Call, limit: Limit, acts: &'static [&'static str]) -> Way {
-    Way { name, call, before: &[], acts, limit, session: Kept, reports: true }
+    Way { name, call, before: &[], acts, limit, session: Kept, reports: true, overlooks: None }
 }
 
 const BEGIN_PENDING: &str =
@@ -154,6 +159,17 @@ pub static WAYS: &[Way] = &[
             Limit::Minute,
             &["SELECT count(*) FROM claims.list_discrepancies({cell}, 'service', 'RAILS_TABLE_ROUTES', recent => '0')"],
         )
+    },
+    Way {
+        before: &[DAMAGE, App(PENDING)],
+        overlooks: Some("f"),
+        ..way("unclaimed_rows", Call::List, Limit::Minute, &[UNCLAIMED])
+    },
+    Way { before: &[DAMAGE], overlooks: Some("f"), ..way("unclaimed_rows", Call::Digest, Limit::Minute, &[UNCLAIMED]) },
+    Way {
+        before: &[DAMAGE],
+        overlooks: Some("f"),
+        ..way("unclaimed_rows", Call::Compare, Limit::Minute, &[UNCLAIMED])
     },
     Way { before: &[App(REFILL), App(SPEND)], ..way("refill_ids", Call::Range, Limit::Minute, &[REFILL]) },
     Way { before: &[App(REFILL), App(SPEND)], ..way("refill_ids", Call::Confirm, Limit::Minute, &[REFILL]) },

@@ -13,6 +13,9 @@ const fn odd(name: &'static str, tell: fn(&Honest) -> Vec<Step>) -> Lie {
     Lie { name, place: Place::Answer, deed: Done, fault: Fault::None, is_long: false, computes: false, tell }
 }
 
+/// Position of the cursor among the parameters of a list of leases.
+const ASKED_CURSOR: usize = 1;
+
 pub static LIES: &[Lie] = &[
     lie("no row", Fault::OneRow, |honest| honest.around(honest.description())),
     lie("a surplus row", Fault::OneRow, |honest| {
@@ -61,6 +64,13 @@ pub static LIES: &[Lie] = &[
         honest.around([wire::description(&honest.columns[1..]), rows.collect()].concat())
     }),
     lie("no columns", Fault::Values, |honest| honest.around([wire::description(&[]), wire::row(&[])].concat())),
+    lie("a page that ends where it began", Fault::Pages, |honest| {
+        // The page behind the last one: it has the cursor that was asked for.
+        let asked = honest.parameters.get(ASKED_CURSOR).cloned().flatten();
+        let made_up = || vec![Some(honest.stranger.clone().into()), None, asked, Some(b"f".into())];
+        let row = honest.rows.last().cloned().unwrap_or_else(made_up);
+        honest.around([honest.description(), wire::row(&row)].concat())
+    }),
     odd("a column more", |honest| with_more_columns(honest, 1)),
     odd("a thousand columns", |honest| with_more_columns(honest, 1000)),
     odd("other types", |honest| {
