@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Saves of very many names at once, where the service allows them: all their conflicts are taken, and however large the answer of the service is, the
+# error is that of a name that is taken.
+. "$(dirname "$0")/../common.bash"
+. "$(dirname "$0")/../cells.bash"
+start_cells
+
+names=30000
+at shared "ALTER DATABASE postgres SET claims.max_batch_size = 100000"
+at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '120s';
+  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service');
+  GRANT EXECUTE ON FUNCTION claims.skip_capture TO app" >/dev/null
+claims_of() { at shared "SELECT count(*) FROM claims.claims WHERE creator_id = $1 AND status = 1"; }
+as_cell 2 "SELECT claims.commit_update(2, claims.begin_update(2, (
+    SELECT jsonb_agg(replace('$(claim 'taken-%')', '%', n::text)::jsonb) FROM generate_series(1, $names) n)))" >/dev/null
+expect 'the other cell has all names' "$(claims_of 2)" $names
+
+many="INSERT INTO routes (name) SELECT 'taken-' || n FROM generate_series(1, $names) n"
+expect 'a save of names that are all taken' "$(state_as_app 1 "$many")" 23505
+expect 'says which one, and not all' "$(as_app 1 "$many" 2>&1 | grep -c 'Key (name)=(taken-1) already exists') $([ "$(as_app 1 "$many" 2>&1 | wc -c)" -lt 100000 ] && echo yes)" '1 yes'
+expect 'has saved nothing' "$(at cell1 'SELECT count(*) FROM routes') $(claims_of 1)" '0 0'
+
+# Rows that were there before have no claims: each old name is a conflict, and is left out.
+at cell1 "BEGIN; SELECT claims.skip_capture('rows from before'); INSERT INTO routes (name) SELECT 'old-' || n FROM generate_series(1, $names) n; COMMIT" >/dev/null
+expect 'a rename of rows without claims' "$(state_as_app 1 "UPDATE routes SET name = name || '-new'")" 00000
+expect 'claims all new names' "$(wait_for $names claims_of 1)" $names
