@@ -74,6 +74,10 @@ settings! {
         c"claims.change_retention",
         c"How far back the background worker lets the change feed reach.",
         c"-1 means that it drops none. A reader that is further behind must start again. claims.purge_changes() drops changes of any age.";
+    define_int_guc CHANGE_FEED_IDLE_TIMEOUT: i32 = 0, [0, i32::MAX / 1000], Sighup, GucFlags::UNIT_S,
+        c"claims.change_feed_idle_timeout",
+        c"How long a session may be idle in a transaction that holds back the change feed.",
+        c"Then the background worker ends it, in whatever database it is. 0 means that it ends none. No role can change it for itself.";
     define_int_guc REQUEST_RETENTION: i32 = 30 * 24 * 60 * 60, [-1, i32::MAX], Suset, GucFlags::UNIT_S,
         c"claims.request_retention",
         c"How old a settled request must be for the background worker to delete it.",
@@ -258,6 +262,12 @@ pub fn notify_changes() -> bool {
 /// Returns seconds, or `None` if changes are kept for ever.
 pub fn change_retention() -> Option<i64> {
     unless_negative(CHANGE_RETENTION.get())
+}
+
+/// Returns seconds, or `None` if no session is ended.
+pub fn change_feed_idle_timeout() -> Option<u32> {
+    let seconds = CHANGE_FEED_IDLE_TIMEOUT.get().unsigned_abs();
+    (seconds > 0).then_some(seconds)
 }
 
 /// Returns seconds, or `None` if settled requests are kept for ever.

@@ -131,20 +131,11 @@ BEGIN
                                     CASE WHEN o.since IS NOT NULL THEN greatest(extract(epoch FROM now - o.since), 0) END)) AS m (name, value)
      WHERE m.value IS NOT NULL;
 
-    -- The transaction that holds back the change feed, of any database: the oldest one that has an id. Readers get no change of a later one.
     RETURN QUERY
-    WITH holders AS (
-        SELECT 'session' AS holder, a.pid::text AS pid, a.usename, nullif(a.application_name, '') AS name, a.xact_start AS since, age(a.backend_xid) AS transactions
-          FROM pg_stat_activity a WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()
-        UNION ALL
-        SELECT 'prepared transaction', NULL, p.owner, p.gid, p.prepared, age(p.transaction) FROM pg_prepared_xacts p),
-    oldest AS (SELECT h.* FROM holders h ORDER BY h.transactions DESC, h.since LIMIT 1)
     SELECT 'claims_change_feed_held_seconds',
-           jsonb_strip_nulls(jsonb_build_object('holder', o.holder, 'pid', o.pid, 'usename', o.usename, 'name', o.name,
-               'cell', (SELECT min(c.cell_id)::text FROM claims.cells c JOIN pg_roles r ON r.oid = c.role WHERE r.rolname = o.usename))),
-           greatest(extract(epoch FROM now - o.since), 0)::float8
-      FROM oldest o
-     WHERE o.since IS NOT NULL AND EXISTS (SELECT FROM claims.change_sets);
+           jsonb_strip_nulls(jsonb_build_object('holder', f.holder, 'pid', f.pid::text, 'usename', f.usename, 'name', f.name, 'cell', f.cell_id::text)),
+           greatest(extract(epoch FROM now - f.since), 0)::float8
+      FROM claims.feed_holder() f;
 
     -- In a cell.
     RETURN QUERY

@@ -50,6 +50,6 @@ pub use warnings::{
     notice_of_own_wrapper, notice_of_unfinished_cell, warn_of_failures, warn_of_open_cell, warn_of_orphans,
 };
 pub use worker::{
-    Failure, Hindrance, log_failed_pass, log_forgotten_service, log_updated, log_waiting, warn_of_no_slot_for_service,
-    warn_of_no_slot_for_worker,
+    Failure, Hindrance, log_ended_feed_holder, log_failed_pass, log_forgotten_service, log_updated, log_waiting,
+    warn_of_no_slot_for_service, warn_of_no_slot_for_worker,
 };

@@ -113,3 +113,11 @@ pub fn log_forgotten_service(cell_id: i64, service: &str) {
         detail "There is no such foreign server, no bucket type is claimed there, and no lease is tracked there.")
     .send(PgLogLevel::WARNING);
 }
+
+/// Logs that the worker has ended a session that held back the change feed.
+pub fn log_ended_feed_holder(role: &str, pid: i32, idle_seconds: u32) {
+    text!(ERRCODE_WARNING: "claims worker has ended session {pid} of role \"{role}\"",
+        detail "It was idle in a transaction for more than {idle_seconds} s, and held back the change feed.",
+        hint "claims.change_feed_idle_timeout says how long that is allowed.")
+    .send(PgLogLevel::WARNING);
+}

@@ -20,6 +20,12 @@ shared_statement! {
            FROM claims.attended_cells a
           WHERE a.attended_in = $1 OR EXISTS (SELECT FROM claims.own_epochs e WHERE e.cell_id = a.cell_id)
           ORDER BY a.cell_id, a.by_type, a.service";
+    /// Returns the sessions of any database that have done nothing for $1 seconds in a transaction with an id. Reads only catalogs of PostgreSQL.
+    IDLE_WITH_IDS(INT8OID) =
+        "SELECT a.pid, a.usename::pg_catalog.text FROM pg_catalog.pg_stat_activity a
+          WHERE a.backend_xid IS NOT NULL AND a.backend_type OPERATOR(pg_catalog.=) 'client backend'
+            AND a.state OPERATOR(pg_catalog.~~) 'idle in transaction%'
+            AND a.state_change OPERATOR(pg_catalog.<) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $1))";
 }
 
 statement! {
@@ -72,6 +78,19 @@ statement! {
 /// Returns the owner of the extension's objects.
 pub fn owner(connection: &Connection) -> Option<Oid> {
     connection.run(&OWNER, View::Latest, []).first(|row| row.must(1))
+}
+
+/// A session that is idle in a transaction with an id.
+pub struct IdleSession {
+    pub pid: i32,
+    pub role: String,
+}
+
+/// Returns the sessions of any database that have been idle in a transaction with an id for so long.
+pub fn idle_with_ids(connection: &Connection, idle_seconds: i64) -> Vec<IdleSession> {
+    connection
+        .run(&IDLE_WITH_IDS, View::Latest, [idle_seconds.into()])
+        .map(|row| IdleSession { pid: row.must(1), role: row.get(2).unwrap_or_default() })
 }
 
 /// A cell that the worker attends to, and the foreign server of one of its services.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use claims_model::epoch::NOTE_INTERVAL;
 use pgrx::pg_sys::Oid;
 
+use super::feed_holders::FeedHolders;
 use super::own_transactions::{self, OwnTransactions};
 use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
@@ -64,6 +65,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
     let mut recorder = has_database.then(Recorder::new);
     let mut service_workers = has_database.then(ServiceWorkers::default);
     let mut updates = has_database.then(Updates::new);
+    let mut feed_holders = has_database.then(FeedHolders::new);
     loop {
         // From here on a commit wakes the worker, so commits during this round are not missed.
         slot.inspect(|slot| slot.is_idle.store(1, Ordering::Release));
@@ -84,7 +86,11 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
                 // attend() wakes the worker. A restore that writes the same rows does not.
                 let until_recovery = settings::reconcile_interval();
                 let until_record = recorder.as_mut().and_then(|recorder| recorder.record(owner));
-                [schedule.next(), until_record, until_check, Some(until_recovery)].into_iter().flatten().min()
+                let until_look = feed_holders.as_mut().and_then(FeedHolders::end_idle);
+                [schedule.next(), until_record, until_check, until_look, Some(until_recovery)]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
             _ if server.is_some() => return,
             Readiness::Outdated(installed) => match &mut updates {

@@ -316,13 +316,16 @@ BEGIN
                 UNION ALL
                 SELECT l.problem, NULL, NULL, NULL, l.detail
                   FROM (SELECT * FROM claims.find_capture_problems() UNION ALL SELECT * FROM claims.find_altered_settings()
-                        UNION ALL SELECT * FROM claims.find_low_sequences() UNION ALL SELECT * FROM claims.find_dump_problems()) l) p
+                        UNION ALL SELECT * FROM claims.find_low_sequences() UNION ALL SELECT * FROM claims.find_dump_problems()
+                        -- The feed of distributed tables is on one of the nodes, perhaps another one.
+                        UNION ALL SELECT * FROM claims.find_held_feed() h WHERE NOT distributed) l) p
     LOOP
         RETURN NEXT;
-        -- Rows with the time of a wrong clock break no rule: they are counted separately. Altered tables and missing grants break none either.
+        -- Rows with the time of a wrong clock break no rule: they are counted separately. Altered tables, missing grants and open transactions
+        -- break none either.
         IF problem LIKE '% is dated in the future' THEN
             future := future + 1;
-        ELSIF problem NOT IN ('table is not as the extension has created it', 'owner of the database cannot dump it') THEN
+        ELSIF problem NOT IN ('table is not as the extension has created it', 'owner of the database cannot dump it', 'change feed is held') THEN
             problems := problems + 1;
         END IF;
     END LOOP;
@@ -330,7 +333,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION claims.check() IS
     'Returns one row per violation of the rules that the tables must always keep, and per table that was altered so that calls need statements '
-    'for it, per trigger that does not fire, and per sequence that is behind the values in its table; normally none. Reads claims.claims and all leases once, and '
+    'for it, per trigger that does not fire, per sequence that is behind the values in its table, and for a transaction that has held the change '
+    'feed for longer than claims.stale_after; normally none. Reads claims.claims and all leases once, and '
     'claims.claims once more while a transfer is open; locks nothing. For administrators, and for monitoring roles, which see no bucket values '
     'and payloads.';
 COMMENT ON FUNCTION claims.find_altered_tables() IS

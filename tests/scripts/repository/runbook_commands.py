@@ -44,6 +44,7 @@ SETUP = {
                            ("service", "postgres", "UPDATE claims.claims SET updated_at = now() + interval '1 day' WHERE bucket_value = 'gitlab-org'; "
                             "UPDATE claims.pass_log SET ended_at = now() + interval '1 day' WHERE id = (SELECT id FROM claims.pass_log LIMIT 1)")],
     "A snapshot is held": [("service", "cell_1", "STAYS"), *prepared("service", "cell_1", "to-commit", "to-roll-back"), slot("unused")],
+    "The change feed is held": [("service", "cell_1", "STAYS"), *prepared("service", "cell_1", "to-roll-back")],
     "The service's disk is full": [slot("unused")],
     "A customer moves": [("cell", "app", "INSERT INTO routes (namespace_id, path) VALUES (9970, 'moves')")],
     "A leaked password": [("service", "cell_1", "STAYS"), *prepared("service", "cell_1", "to-roll-back")],

@@ -156,10 +156,14 @@ until_yes 'dated right and checked again' is_quiet ClaimsDatedInTheFuture
 # A test cannot set or wait for these times: it uses the rules with a threshold of seconds.
 open holder shared postgres
 tell holder "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SET application_name = 'a long report'" >/dev/null
-sed -i -e 's/> 3600$/> 2/' -e 's/> 2 \* 86400 or/> 2 or/' -e 's/> 120 and/> 0 and/' "$work/alerts.yml"
+sed -i -e 's/> 3600$/> 2/' -e 's/\(feed_held_seconds\) > 600/\1 > 2/' -e 's/> 2 \* 86400 or/> 2 or/' -e 's/> 120 and/> 0 and/' "$work/alerts.yml"
 kill -HUP "${programs[-1]}"
 fire ClaimsSnapshotHeld
 until_yes 'it says who' has 'ALERTS{alertname="ClaimsSnapshotHeld", holder="session", usename="postgres", holder_name="a long report"}'
+tell holder 'ROLLBACK' >/dev/null
+at shared "SET claims.change_feed = on; SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim fed)]'))" >/dev/null
+tell holder 'BEGIN; CREATE TEMP TABLE scratch (id int)' >/dev/null
+fire ClaimsChangeFeedHeld
 tell holder 'ROLLBACK' >/dev/null; close holder
 fire ClaimsNotChecked
 fire ClaimsClockWrong
