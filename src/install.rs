@@ -65,6 +65,7 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);
 extension_sql_file!("../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
+extension_sql_file!("../sql/install/service/feed_holder.sql", name = "feed_holder", requires = ["changes"]);
 extension_sql_file!("../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);
 extension_sql_file!(
     "../sql/install/passes.sql",
@@ -85,7 +86,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/install/check_database.sql",
     name = "check_database",
-    requires = ["declarations", "requests", "cell_ids", "changes", service::admin::version::version]
+    requires = ["declarations", "requests", "cell_ids", "changes", "feed_holder", service::admin::version::version]
 );
 extension_sql_file!(
     "../sql/install/service/check.sql",

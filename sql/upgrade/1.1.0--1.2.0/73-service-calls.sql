@@ -14,4 +14,5 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'service_calls_wrapper';
 
+-- include sql/install/service/feed_holder.sql
 -- include sql/install/metrics.sql

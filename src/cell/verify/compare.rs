@@ -43,6 +43,8 @@ pub struct ComparedRange {
     /// Number of rows that need a claim, and of extra claims.
     pub checked: i64,
     pub found: Vec<FoundDiscrepancy>,
+    /// Number of discrepancies that the service has reported.
+    pub reported: usize,
     /// Number of claims of rows whose declarations are off.
     pub off: i64,
 }
@@ -136,6 +138,7 @@ impl Comparison<'_> {
             }
         }
         let mut reports = self.remote.compare(range, &list_json(by_bucket.values())?)?;
+        let reported = reports.len();
         let off = self.leave_out_off(&mut reports);
         let extra = reports.iter().filter(|report| report.discrepancy == Discrepancy::Extra).count();
         let mut suspects = Vec::new();
@@ -151,7 +154,7 @@ impl Comparison<'_> {
         if !suspects.is_empty() {
             found.extend(if self.correct { self.correct_suspects(range, suspects)? } else { self.confirm(suspects) });
         }
-        Ok(ComparedRange { checked: (rows + extra) as i64, found, off })
+        Ok(ComparedRange { checked: (rows + extra) as i64, found, reported, off })
     }
 
     /// Leaves out the claims of rows whose declarations are off, and returns their number: they are neither needed nor extra. Such a row may

@@ -217,7 +217,7 @@ struct Unclaimed<'p> {
     progress: Progress<'p>,
     /// Number of rows without claims.
     rows: i64,
-    /// Number of claims that a lease or another transaction is changing.
+    /// Number of claims that a lease or another transaction is changing, and of ranges that differed and have no discrepancy any more.
     open: i64,
     names: Vec<String>,
     most_names: usize,
@@ -235,6 +235,10 @@ impl Findings for Unclaimed<'_> {
 
     fn compared(&mut self, _: &SourceRange, compared: ComparedRange) {
         self.tally.add(&compared);
+        if compared.reported == 0 && compared.found.is_empty() {
+            // The digests differed. Either a claim was made since, or the service conceals that one is missing.
+            self.open += 1;
+        }
         for found in compared.found {
             match (found.discrepancy, found.outcome) {
                 (Discrepancy::Extra, _) => {}
