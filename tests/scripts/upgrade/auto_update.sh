@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # claims.auto_update: the server is restarted with the new library while clients save and call, and the worker updates the extension. No save and
-# no call fails. Then what stands in the way of the update: a lock, a failure, a crash, a standby.
+# no call fails, and no table is written anew: how long they wait does not depend on sizes. Then what stands in the way of the update: a lock, a
+# failure, a crash, a standby.
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 . "$(dirname "$0")/../cells.bash"
@@ -62,10 +63,20 @@ client() {
     n=$((n + 1))
   done >"$CLAIMS_TMP/client.$1"
 }
+# files CLUSTER: the tables of the extension and of the application, and the indexes of those that grow, each with the file that it is in.
+# rewritten CLUSTER: those that were in another file before, or are gone.
+files() {
+  at "$1" "SELECT c.relname, pg_relation_filenode(c.oid) FROM pg_class c LEFT JOIN pg_index i ON i.indexrelid = c.oid
+            WHERE c.relnamespace IN ('claims'::regnamespace, 'public'::regnamespace) AND c.relkind IN ('r', 'i')
+              AND coalesce(i.indrelid::regclass::text, '') <> ALL (ARRAY['claims.attended_cells', 'claims.claimed_attributes', 'claims.own_epochs',
+                                                                         'claims.verification_positions'])" | LC_ALL=C sort
+}
+rewritten() { LC_ALL=C comm -23 "$CLAIMS_TMP/files" <(files "$1") | cut -d'|' -f 1 | tr '\n' ' '; }
 # over_restart CLUSTER: the clients begin while the server is down, and end after each has had answers of the updated extension.
 over_restart() {
   local name clients=()
   rm -f "$CLAIMS_TMP/stop" "$CLAIMS_TMP"/client.*
+  files "$1" >"$CLAIMS_TMP/files"
   halt "$1"
   configure "$1" <<<"$settings"
   for name in "${!CLIENTS[@]}"; do
@@ -79,6 +90,7 @@ over_restart() {
   done
   touch "$CLAIMS_TMP/stop"
   wait "${clients[@]}"
+  expect "$1: no table is written anew, and no index" "$(rewritten "$1")" "${REWRITTEN:-}"
   for name in "${!CLIENTS[@]}"; do
     expect "$1: of $name none failed" "$(grep -v '^00000$' "$CLAIMS_TMP/client.$name" | sort | uniq -c | head -5)" ''
   done
@@ -102,8 +114,8 @@ for cluster in shared cell1; do
   expect "$cluster: the metric" "$(at $cluster "SELECT value FROM claims.metrics() WHERE name = 'claims_pass_failed' AND labels ->> 'kind' = 'update'")" 0
 done
 
-# From the first release, over two scripts.
-last=$OLD OLD=1.0.0
+# From the first release, over two scripts. The first one changes the order of the columns of the index on buckets.
+last=$OLD OLD=1.0.0 REWRITTEN='claims_bucket '
 start_cluster first --fast -c synchronous_commit=on
 make_service first
 unset 'CLIENTS[save1]' 'CLIENTS[save2]'
@@ -113,7 +125,7 @@ CLIENTS[read]="DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM claims.get_record('ROUTE
 CLIENTS[reads]="SELECT 1 / count(*) FROM claims.get_records('[{\"type\": \"ROUTES\", \"value\": \"active\"}]')"
 over_restart first cell1
 stop_cluster first
-OLD=$last
+OLD=$last REWRITTEN=
 
 # --- what stands in the way ---------------------------------------------------------------------------------------------------
 
