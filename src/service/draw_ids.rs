@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::error::{ClaimsError, IdsError};
 use crate::service::durability;
 use crate::store::worker;
-use crate::tables::shared::ids::{self, ExistingSpace, GivenBy};
+use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, RangeToGive};
 use claims_model::ids::Placed;
 use pg::background::{self, Errand};
 use pg::clock::Moment;
@@ -148,7 +148,8 @@ fn give(connection: &Connection, number: i32, request: &RangeRequest, call: i64)
     let Some((name, space)) = ids::lock_number(connection, number) else { return };
     if let Ok(Placed { first, last, next_id, .. }) = place(connection, &name, &space, request) {
         durability::promise();
-        ids::give(connection, number, request.cell_id, (first, last), next_id, GivenBy::Call(call));
+        let range = RangeToGive { cell_id: request.cell_id, first, last, next_id };
+        ids::give(connection, number, &range, GivenBy::Call(call));
     }
 }
 

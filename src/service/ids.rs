@@ -14,7 +14,7 @@ use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AccessError, ClaimsError, IdsError};
 use crate::kernel::call::CellCall;
-use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, SpaceLimits};
+use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};
 use pg::prelude::*;
 use pg::roles;
 
@@ -60,7 +60,9 @@ fn add(
     action.with("block_size", block_size).perform(|call| {
         call.tables.require_here()?;
         let space = Space { first_id, last_id, block_size: size, next_id: first_id };
-        if ids::add(call.connection, &name, &space, limits, &reason, &roles::name(roles::caller())) {
+        let role = &roles::name(roles::caller());
+        let new = NewSpace { name: &name, space: &space, limits, reason: &reason, role };
+        if ids::add(call.connection, &new) {
             return Ok(());
         }
         // It exists: the call can only let it grow, or change its limits.
@@ -187,7 +189,8 @@ fn restore(
             return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
         }
         let next_id = space.next_id.max(space.block_after(range.1));
-        ids::give(call.connection, number, cell_id, range, next_id, GivenBy::Restore);
+        let range = RangeToGive { cell_id, first: range.0, last: range.1, next_id };
+        ids::give(call.connection, number, &range, GivenBy::Restore);
         Ok(())
     })
 }

@@ -36,7 +36,7 @@ impl LowWaterMark {
 
 /// The state of a mark that is not atomic, in the slot of the same index.
 #[derive(Clone, Copy, FromBytes)]
-pub struct Phase {
+pub struct CellPhase {
     /// The database and the cell that own it. Slots are found by a hash: if two cells share one, only one of them has a mark.
     database: u32,
     cell_id: i64,
@@ -47,17 +47,17 @@ pub struct Phase {
     complete_until: i64,
 }
 
-impl Phase {
+impl CellPhase {
     fn of(cell_id: i64) -> Self {
         let (database, table) = (own_database(), table::number(c"claim_leases").map_or(0, |table| table.to_u32()));
-        Phase { database, cell_id, table, since: 0, published_at: 0, complete_until: 0 }
+        CellPhase { database, cell_id, table, since: 0, published_at: 0, complete_until: 0 }
     }
 
-    fn is_of_cell(&self, other: &Phase) -> bool {
+    fn is_of_cell(&self, other: &CellPhase) -> bool {
         (self.database, self.cell_id) == (other.database, other.cell_id)
     }
 
-    fn is_of(&self, other: &Phase) -> bool {
+    fn is_of(&self, other: &CellPhase) -> bool {
         self.is_of_cell(other) && self.table == other.table
     }
 
@@ -67,12 +67,12 @@ impl Phase {
 
     fn set(&mut self, times: low_water::Phase) {
         let low_water::Phase { since, published_at, complete_until } = times;
-        *self = Phase { since, published_at, complete_until, ..*self };
+        *self = CellPhase { since, published_at, complete_until, ..*self };
     }
 }
 
 pub static MARKS: Shared<[LowWaterMark; MAX_CELLS]> = Shared::new(c"claims low-water marks");
-pub static PHASES: Locked<[Phase; MAX_CELLS]> = Locked::new(c"claims phases");
+pub static PHASES: Locked<[CellPhase; MAX_CELLS]> = Locked::new(c"claims phases");
 
 fn of_cell(call: &Call, cell_id: i64) -> Option<(&'static LowWaterMark, usize)> {
     // If the tables are distributed, leases are begun on nodes that do not share this memory.
@@ -94,7 +94,7 @@ pub fn begun(call: &Call, cell_id: i64, made_at: Moment) {
 pub fn of_caller(call: &Call, cell_id: i64) -> Moment {
     let Some((mark, slot)) = of_cell(call, cell_id) else { return Moment::MIN };
     let (false, Some(began)) = (xact::uses_transaction_snapshot(), xact::query_began()) else { return Moment::MIN };
-    let (own, now) = (Phase::of(cell_id), Moment::now().0);
+    let (own, now) = (CellPhase::of(cell_id), Moment::now().0);
     let read = PHASES.read(|phases| {
         let phase = &phases[slot];
         let is_usable = phase.is_of(&own) && phase.times().is_for_query_of(began.0, now);
@@ -106,8 +106,8 @@ pub fn of_caller(call: &Call, cell_id: i64) -> Moment {
 /// Returns the mark of a cell for any caller. `None` if none was published.
 pub fn published(call: &Call, cell_id: i64) -> Option<Moment> {
     let (mark, slot) = of_cell(call, cell_id)?;
-    let own = Phase::of(cell_id);
-    let is_published = |phases: &[Phase; MAX_CELLS]| phases[slot].is_of(&own) && phases[slot].published_at != 0;
+    let own = CellPhase::of(cell_id);
+    let is_published = |phases: &[CellPhase; MAX_CELLS]| phases[slot].is_of(&own) && phases[slot].published_at != 0;
     let read = PHASES.read(|phases| is_published(phases).then(|| Moment(mark.low_water.read())));
     read.flatten()
 }
@@ -119,7 +119,7 @@ pub fn listed(call: &Call, cell_id: i64, from: Moment, oldest: Option<Moment>) {
     let (Some(running), Some(began)) = (xact::oldest_running(), xact::query_began()) else { return };
     // Rows that were written by hand before this time are visible to the snapshot.
     let shown_until = if xact::uses_transaction_snapshot() { Moment::MIN } else { began }.0;
-    let (own, now) = (Phase::of(cell_id), Moment::now().0);
+    let (own, now) = (CellPhase::of(cell_id), Moment::now().0);
     let list = LeaseList { from: from.0, oldest: oldest.map(|oldest| oldest.0), running, shown_until, now };
     PHASES.write(|phases| {
         let phase = &mut phases[slot];

@@ -85,7 +85,7 @@ thread_local! {
     /// The slot of this process, while it waits.
     static OWN: Cell<Option<Place>> = const { Cell::new(None) };
     /// The names of the leases that this transaction has settled.
-    static SETTLED: RefCell<Settled> = const { RefCell::new(Settled { names: Vec::new(), is_unknown: false }) };
+    static SETTLED: RefCell<SettledNames> = const { RefCell::new(SettledNames { names: Vec::new(), is_unknown: false }) };
     /// Quick hashes of the names of leases that this transaction has begun, by subtransaction ([`nesting`]).
     static BEGUN: RefCell<Vec<(u64, u32)>> = const { RefCell::new(Vec::new()) };
 }
@@ -93,12 +93,12 @@ thread_local! {
 // --- waiting -----------------------------------------------------------------------------------------------------------
 
 /// The place of this process in the queue, which it leaves when this is dropped.
-pub struct Waiting {
+pub struct QueueEntry {
     place: Place,
     not_send: std::marker::PhantomData<*mut ()>,
 }
 
-impl Waiting {
+impl QueueEntry {
     /// Joins the queue. Returns `None` if there is none, or if it is full.
     pub fn join(call: &Call, cell_id: i64, priority: i32) -> Option<Self> {
         if !has_queue(call) || OWN.get().is_some() {
@@ -114,7 +114,7 @@ impl Waiting {
             })
         })??;
         OWN.set(Some(place));
-        Some(Waiting { place, not_send: std::marker::PhantomData })
+        Some(QueueEntry { place, not_send: std::marker::PhantomData })
     }
 
     /// Registers for the names that a look has found held. Returns whether the caller must look once more before it sleeps.
@@ -129,7 +129,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
         leave(|_| false);
     }
@@ -211,7 +211,7 @@ pub fn is_begun_here(bucket: &Bucket) -> bool {
 // --- settling ----------------------------------------------------------------------------------------------------------
 
 /// The names that a transaction has freed or given to an owner for good.
-struct Settled {
+struct SettledNames {
     /// Quick hashes, and whether the name has an owner now.
     names: Vec<(u64, bool)>,
     /// Whether there are others.

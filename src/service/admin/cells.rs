@@ -10,7 +10,7 @@ use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
 use crate::kernel::call::Call;
-use crate::tables::rows::cells::Registration;
+use crate::tables::rows::cells::CellRegistration;
 use crate::tables::shared::admin;
 use pg::jsonb::{Extent, Jsonb};
 use pg::name::Name;
@@ -46,7 +46,7 @@ fn register_cell(
     let action = action.with("name", name.as_deref()).with("address", address.as_deref());
     Ok(action.perform(|call| {
         let role = role_called(call.connection, &role_name)?;
-        register(call, &role_name, &Registration { cell_id, role, name, address, attributes })
+        register(call, &role_name, &CellRegistration { cell_id, role, name, address, attributes })
     })?)
 }
 
@@ -67,7 +67,7 @@ fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
 }
 
 /// Registers a cell. A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
-fn register(call: &Call, role_name: &str, cell: &Registration) -> Result<(), ClaimsError> {
+fn register(call: &Call, role_name: &str, cell: &CellRegistration) -> Result<(), ClaimsError> {
     // Two calls that register one cell serialize here, so the second one sees the role that the first has set.
     call.tables.lock_grants(call.connection)?;
     let before = call.tables.role_of_cell(call.connection, cell.cell_id);

@@ -16,7 +16,7 @@ use crate::admin_action::AdminAction;
 use crate::error::{ClaimsError, NamesError, TransferError, notice_of_look_alikes};
 use crate::kernel::call::Call;
 use crate::service::feed;
-use crate::tables::rows::feed::{Change as FeedChange, ChangeSet};
+use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::names::{PORTION, Renamed, Renaming};
 use crate::tables::rows::skeletons::Bearing;
 use crate::tables::shared::{names as statements, transfers};
@@ -69,7 +69,7 @@ fn set(
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let old = catalog.types.naming(number);
         let new = Naming { profile, confusables: confusables.unwrap_or(old.confusables) };
-        Ok::<_, ClaimsError>(Change {
+        Ok::<_, ClaimsError>(ProfileChange {
             number,
             old,
             new,
@@ -95,7 +95,7 @@ fn set(
     })
 }
 
-struct Change {
+struct ProfileChange {
     number: i32,
     old: Naming,
     new: Naming,
@@ -111,11 +111,11 @@ fn tell(call: &Call, renamed: &[Renamed]) {
         by_cell.entry(one.cell_id).or_default().push(one);
     }
     // The kind of change, whether it is for names whose canonical form differs, and which of the two names it is about.
-    type Kind = (fn(i64) -> FeedChange, bool, fn(&Renamed) -> &Bucket<'static>);
+    type Kind = (fn(i64) -> Change, bool, fn(&Renamed) -> &Bucket<'static>);
     let kinds: [Kind; 3] = [
-        (FeedChange::Destroy, true, |one| &one.old),
-        (FeedChange::Create, true, |one| &one.new),
-        (FeedChange::Replace, false, |one| &one.new),
+        (Change::Destroy, true, |one| &one.old),
+        (Change::Create, true, |one| &one.new),
+        (Change::Replace, false, |one| &one.new),
     ];
     let mut sets = Vec::new();
     for (change, is_other_name, bucket) in kinds {
@@ -142,7 +142,7 @@ struct Plan {
     held: usize,
 }
 
-impl Change {
+impl ProfileChange {
     fn plan(&self, call: &Call) -> Plan {
         let mut plan = Plan::default();
         call.tables.each_name(call.connection, self.number, &mut |name| {

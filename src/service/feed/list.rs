@@ -14,7 +14,7 @@ use crate::arguments;
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::read::page_size;
-use crate::tables::Wanted;
+use crate::tables::WantedChanges;
 use pg::name::Name;
 use pg::prelude::*;
 use pg::xid8::Xid8;
@@ -57,7 +57,7 @@ fn list_changes(
             .map_err(|problem| BadInput::new("bucket_type", problem))?;
         let limit = usize::try_from(page_size(max_results)?).unwrap_or(0);
         let mut page = ChangePage::new(limit, bucket_type, &catalog);
-        let wanted = Wanted { bucket_type, limit };
+        let wanted = WantedChanges { bucket_type, limit };
         call.tables.each_change(call.connection, after, wanted, &mut |after, set| page.add(after, set))?;
         Ok::<_, ClaimsError>(page.rows)
     })?;

@@ -17,7 +17,7 @@ use pg::xid8::Xid8;
 const CHANGE_BYTES: usize = 256;
 
 /// A change, in the order of the columns.
-pub type Listed = (
+pub type ListedChange = (
     i64,
     Xid8,
     TimestampWithTimeZone,
@@ -38,7 +38,7 @@ pub struct ChangePage<'c> {
     pub bucket_type: Option<i32>,
     catalog: &'c Catalog,
     bytes: usize,
-    pub rows: Vec<Listed>,
+    pub rows: Vec<ListedChange>,
 }
 
 impl<'c> ChangePage<'c> {

@@ -26,22 +26,22 @@ use pg::xact;
 use pg::xid8::Xid8;
 
 /// An argument with a list of records.
-pub(super) enum Records {
+pub(super) enum RecordList {
     Jsonb(Jsonb),
     Text(Document),
 }
 
-impl Records {
+impl RecordList {
     pub(super) fn of_text(text: &str, name: &str) -> Result<Self, ClaimsError> {
         let document = Document::read(text)
             .map_err(|NotJson { line, column }| BadInput::new(name, Problem::NotJson { line, column }));
-        Ok(Records::Text(document?))
+        Ok(RecordList::Text(document?))
     }
 
     pub(super) fn tokens(&self) -> Box<dyn Tokens<'_> + '_> {
         match self {
-            Records::Jsonb(jsonb) => Box::new(jsonb.tokens()),
-            Records::Text(document) => Box::new(document.tokens()),
+            RecordList::Jsonb(jsonb) => Box::new(jsonb.tokens()),
+            RecordList::Text(document) => Box::new(document.tokens()),
         }
     }
 }
@@ -55,7 +55,8 @@ fn begin_update_2(
     cell_xid: default!(Option<Xid8>, "NULL"),
     skip_missing: default!(Option<bool>, "false"),
 ) -> Result<PgUuid, ErrorReport> {
-    let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
+    let (create_records, destroy_records) =
+        (create_records.map(RecordList::Jsonb), destroy_records.map(RecordList::Jsonb));
     Ok(begin_one(
         LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
@@ -76,8 +77,8 @@ fn begin_update_text_2(
     skip_missing: default!(Option<bool>, "false"),
 ) -> Result<PgUuid, ErrorReport> {
     access::refuse_restricted()?;
-    let create_records = create_records.map(|text| Records::of_text(text, "create_records")).transpose()?;
-    let destroy_records = destroy_records.map(|text| Records::of_text(text, "destroy_records")).transpose()?;
+    let create_records = create_records.map(|text| RecordList::of_text(text, "create_records")).transpose()?;
+    let destroy_records = destroy_records.map(|text| RecordList::of_text(text, "destroy_records")).transpose()?;
     Ok(begin_one(
         LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
@@ -107,7 +108,8 @@ fn try_begin_update_2(
     skip_missing: default!(Option<bool>, "false"),
 ) -> Result<TableIterator<'static, (name!(lease_uuid, Option<PgUuid>), name!(conflicts, Option<JsonText>))>, ErrorReport>
 {
-    let (create_records, destroy_records) = (create_records.map(Records::Jsonb), destroy_records.map(Records::Jsonb));
+    let (create_records, destroy_records) =
+        (create_records.map(RecordList::Jsonb), destroy_records.map(RecordList::Jsonb));
     let row = begin_one(
         LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
         [create_records, destroy_records],
@@ -127,7 +129,7 @@ fn try_begin_update_2(
 /// Begins a lease for one batch of creates and destroys. `answer` converts the result.
 fn begin_one<T>(
     arguments: LeaseArguments,
-    [creates, destroys]: [Option<Records>; 2],
+    [creates, destroys]: [Option<RecordList>; 2],
     skip_missing: Option<bool>,
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
 ) -> Result<T, ClaimsError> {

@@ -14,7 +14,7 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::acquire::Acquired;
-use super::begin::{Records, lease_or_error, note, read_batches, remember};
+use super::begin::{RecordList, lease_or_error, note, read_batches, remember};
 use super::end::{ToEnd, end_leases};
 use super::first::{self, Alternatives};
 use super::now;
@@ -53,8 +53,8 @@ pub fn claim(call: &Call, cell_id: i64, outgoing: &Outgoing) -> Result<(), Claim
 /// Begins a lease, and commits it.
 fn by_lease(call: &CellCall, outgoing: &Outgoing) -> Result<(), ClaimsError> {
     let (creates, destroys) = outgoing.json();
-    let creates = Records::of_text(&creates, "create_records")?;
-    let destroys = Records::of_text(&destroys, "destroy_records")?;
+    let creates = RecordList::of_text(&creates, "create_records")?;
+    let destroys = RecordList::of_text(&destroys, "destroy_records")?;
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;

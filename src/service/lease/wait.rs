@@ -21,7 +21,7 @@ use super::request::{ClaimStep, Request};
 use crate::error::{AdmissionError, ClaimsError};
 use crate::kernel::call::{Call, CellCall};
 use crate::service::counters::{self, WaitEnd};
-use crate::service::waiters::{self, Waiting};
+use crate::service::waiters::{self, QueueEntry};
 use crate::settings;
 use pg::clock::monotonic;
 use pg::settings::LockWaits;
@@ -54,11 +54,11 @@ pub enum Seen {
     /// Waiting is useless: a conflict would end only with this transaction, or too many calls wait.
     Useless,
     /// All conflicts are temporary.
-    Wait(Held),
+    Wait(HeldNames),
 }
 
 /// The names for which a call has to wait.
-pub struct Held {
+pub struct HeldNames {
     wishes: Vec<Wish>,
     /// Until then, or longer, one of them is kept for another waiter.
     kept_until: Option<i64>,
@@ -69,7 +69,7 @@ pub struct LeaseWait {
     cell_id: i64,
     began: Instant,
     deadline: Instant,
-    waiting: Option<Waiting>,
+    waiting: Option<QueueEntry>,
     /// How long the call has waited; 0 if it found its names free.
     waited: Duration,
     pauses: Backoff,
@@ -206,13 +206,13 @@ impl LeaseWait {
         // The registration has room for some names only: those that are locked first.
         let held = request.steps().filter(|step| conflicts.contains_key(step.bucket()));
         let wish = |step: ClaimStep| Wish { name: waiters::name(step.bucket()), creates: step.op() == Op::Create };
-        Seen::Wait(Held { wishes: held.map(wish).collect(), kept_until })
+        Seen::Wait(HeldNames { wishes: held.map(wish).collect(), kept_until })
     }
 
     /// Joins the queue, where there is one. Returns `false` if it is full.
     fn join(&mut self, call: &Call) -> bool {
         if self.waiting.is_none() && waiters::has_queue(call) {
-            self.waiting = Waiting::join(call, self.cell_id, settings::lease_priority());
+            self.waiting = QueueEntry::join(call, self.cell_id, settings::lease_priority());
             return self.waiting.is_some();
         }
         true
@@ -264,7 +264,7 @@ impl Drop for LeaseWait {
 
 /// Combines what looks at several batches have shown. The call waits while one of them can become free, and none is.
 pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
-    let mut all: Option<Held> = None;
+    let mut all: Option<HeldNames> = None;
     let mut otherwise = Seen::Permanent;
     for seen in seen {
         match seen {
@@ -272,7 +272,7 @@ pub fn combine(seen: impl Iterator<Item = Seen>) -> Seen {
             Seen::Permanent => {}
             Seen::Useless => otherwise = Seen::Useless,
             Seen::Wait(one) => {
-                let held = all.get_or_insert(Held { wishes: Vec::new(), kept_until: None });
+                let held = all.get_or_insert(HeldNames { wishes: Vec::new(), kept_until: None });
                 held.wishes.extend(one.wishes);
                 held.kept_until = held.kept_until.into_iter().chain(one.kept_until).min();
             }

@@ -68,9 +68,9 @@ fn first_page(call: &Call, cell_id: i64, limit: i64) -> Vec<ListedLease> {
 
 const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_uuid: Uuid::nil() };
 
-type Listed = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
+type LeaseRow = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
 
-fn row(lease: ListedLease) -> Listed {
+fn row(lease: ListedLease) -> LeaseRow {
     let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: from_pg_uuid(lease.uuid) }.encode();
     let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
     (lease.uuid, lease.cell_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)

@@ -15,7 +15,7 @@ use pg::prelude::*;
 use pg::row_set::{Joined, RowSet};
 
 /// A row of the answer: a claim, its cursor, and how the name was written.
-type Listed = Joined<ClaimColumns, (String, Option<String>)>;
+type RecordRow = Joined<ClaimColumns, (String, Option<String>)>;
 
 #[pg_extern(
     name = "list_records",
@@ -44,7 +44,7 @@ fn list_records_2(
     source_id_lte: default!(Option<String>, "NULL"),
     bucket_types: default!(Option<Vec<Option<String>>>, "NULL"),
     whole_sources: default!(Option<bool>, false),
-) -> Result<RowSet<Listed>, ErrorReport> {
+) -> Result<RowSet<RecordRow>, ErrorReport> {
     arguments::require!(cell_id, max_results, whole_sources);
     let rows = CellCall::run(Some(cell_id), |call| {
         let types = &call.catalog.types;
@@ -62,7 +62,7 @@ fn list_records_2(
             complete(call, &range, &mut records)?;
         }
         let ends = if whole_sources { ends_of_sources(&records) } else { vec![false; records.len()] };
-        let row = |(mut record, ends_source): (StoredClaim, bool)| -> Listed {
+        let row = |(mut record, ends_source): (StoredClaim, bool)| -> RecordRow {
             let cursor = if ends_source { cursor_behind_source(&record) } else { cursor_of(&record) }.encode();
             let display_value = record.display_value.take();
             Joined(claim_columns(record, types), (cursor, display_value))

@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use claims_model::transfer::{Scope, Subjects, TransferState};
-use uuid::Uuid;
 
 use super::{admit, at_once, deadline, has_passed, locked, whole};
 use crate::admin_action::AdminAction;
-use crate::arguments::required;
+use crate::arguments;
 use crate::error::{AccessError, ClaimsError, TransferError};
 use crate::kernel::call::Call;
 use crate::tables::rows::transfers::Transfer;
@@ -21,8 +20,8 @@ use pg::spi::View;
 use pg::subtransaction::NO_WAIT_LIMIT_MS;
 use pg::uuid::from_pg_uuid;
 
-/// The result of a call: claims marked, claims skipped in this pass, and whether all claims are marked.
-type Prepared = (i64, i64, bool);
+/// The counts of a call: claims marked, claims skipped in this pass, and whether all claims are marked.
+type PassCounts = (i64, i64, bool);
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -34,54 +33,41 @@ fn prepare_transfer(
     reason: Option<String>,
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(marked, i64), name!(skipped, i64), name!(finished, bool))>, ErrorReport> {
-    let arguments = PrepareArguments { transfer_uuid, from_cell, to_cell, subjects, reason, max_runtime };
-    Ok(TableIterator::once(prepare(arguments)?))
+    let action = AdminAction::begin("prepare_transfer", reason)?;
+    arguments::require!(transfer_uuid, from_cell, to_cell);
+    let deadline = deadline(max_runtime)?;
+    let scope = scope([from_cell, to_cell], subjects)?;
+    let wanted = NewTransfer {
+        uuid: from_pg_uuid(transfer_uuid),
+        from_cell,
+        to_cell,
+        digest: scope.digest(from_cell, to_cell),
+        scope,
+        reason: action.reason().to_owned(),
+        role: roles::name(roles::caller()),
+    };
+    Ok(TableIterator::once(prepare(action, &wanted, deadline)?))
 }
 
-struct PrepareArguments {
-    transfer_uuid: Option<PgUuid>,
-    from_cell: Option<i64>,
-    to_cell: Option<i64>,
-    subjects: Option<Jsonb>,
-    reason: Option<String>,
-    max_runtime: Option<Interval>,
-}
-
-/// A request after its checks.
-struct PrepareRequest {
-    uuid: Uuid,
-    from_cell: i64,
-    to_cell: i64,
-    scope: Scope,
-    digest: [u8; 32],
-    reason: String,
-}
-
-fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
-    let action = AdminAction::begin("prepare_transfer", arguments.reason)?;
-    let uuid = from_pg_uuid(required(arguments.transfer_uuid, "transfer_uuid")?);
-    let from_cell = required(arguments.from_cell, "from_cell")?;
-    let to_cell = required(arguments.to_cell, "to_cell")?;
-    let deadline = deadline(arguments.max_runtime)?;
-    if from_cell == to_cell {
-        return Err(TransferError::OneCell { cell_id: from_cell }.into());
+/// Returns what a transfer between two cells moves.
+fn scope(cells: [i64; 2], subjects: Option<Jsonb>) -> Result<Scope, ClaimsError> {
+    if cells[0] == cells[1] {
+        return Err(TransferError::OneCell { cell_id: cells[0] }.into());
     }
-    let scope = Call::run(|call| {
-        let catalog = call.current_catalog();
-        if let Some(cell_id) = [from_cell, to_cell].into_iter().find(|cell_id| !catalog.cells.contains_key(cell_id)) {
-            return Err(ClaimsError::from(AccessError::UnknownCell { cell_id }));
-        }
-        Ok(match &arguments.subjects {
-            Some(subjects) => Scope::Subjects(Subjects::read(&mut subjects.tokens(), &catalog.types)?),
-            None => Scope::WholeCell,
-        })
-    })?;
-    if scope == Scope::WholeCell {
+    let catalog = Call::run(|call| call.current_catalog());
+    if let Some(cell_id) = cells.into_iter().find(|cell_id| !catalog.cells.contains_key(cell_id)) {
+        return Err(AccessError::UnknownCell { cell_id }.into());
+    }
+    let Some(subjects) = subjects else {
         whole::require_newest_snapshot()?;
-    }
-    let digest = scope.digest(from_cell, to_cell);
-    let request = PrepareRequest { uuid, from_cell, to_cell, scope, digest, reason: action.reason().to_owned() };
-    let subjects = request.scope.subjects().map(|subjects| subjects.len() as i64);
+        return Ok(Scope::WholeCell);
+    };
+    Ok(Scope::Subjects(Subjects::read(&mut subjects.tokens(), &catalog.types)?))
+}
+
+fn prepare(action: AdminAction, wanted: &NewTransfer, deadline: Option<Instant>) -> Result<PassCounts, ClaimsError> {
+    let NewTransfer { uuid, from_cell, to_cell, .. } = *wanted;
+    let subjects = wanted.scope.subjects().map(|subjects| subjects.len() as i64);
     let named = [("from_cell", Some(from_cell)), ("to_cell", Some(to_cell)), ("subjects", subjects)];
     let action = named
         .into_iter()
@@ -89,8 +75,8 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
     action.perform_counted(|call| {
         at_once(call, || {
             admit(call, [from_cell, to_cell])?;
-            let transfer = begun(call, &request)?;
-            if transfer.digest != request.digest {
+            let transfer = begun(call, wanted)?;
+            if transfer.digest != wanted.digest {
                 return Err(TransferError::OtherRequest { transfer: uuid }.into());
             }
             match transfer.state {
@@ -112,8 +98,8 @@ fn prepare(arguments: PrepareArguments) -> Result<Prepared, ClaimsError> {
 }
 
 /// Returns the transfer with its row locked: the existing one, or a new one.
-fn begun(call: &Call, request: &PrepareRequest) -> Result<Transfer, ClaimsError> {
-    let uuid = request.uuid;
+fn begun(call: &Call, wanted: &NewTransfer) -> Result<Transfer, ClaimsError> {
+    let uuid = wanted.uuid;
     if let Some(transfer) = locked(call, uuid)? {
         return Ok(transfer);
     }
@@ -122,31 +108,22 @@ fn begun(call: &Call, request: &PrepareRequest) -> Result<Transfer, ClaimsError>
     }
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
     // remove_cell() locks the cell's row, too, and looks for transfers after that.
-    if call.tables.lock_cells(call.connection, [request.from_cell, request.to_cell]) < 2 {
-        return Err(AccessError::UnknownCell { cell_id: request.from_cell }.into());
+    if call.tables.lock_cells(call.connection, [wanted.from_cell, wanted.to_cell]) < 2 {
+        return Err(AccessError::UnknownCell { cell_id: wanted.from_cell }.into());
     }
     if !transfers::writes_announced() {
         return Err(TransferError::Busy.into());
     }
-    if let Some(transfer) = transfers::of_whole_cell(call.connection, request.to_cell) {
-        return Err(TransferError::CellMoves { transfer, cell_id: request.to_cell }.into());
+    if let Some(transfer) = transfers::of_whole_cell(call.connection, wanted.to_cell) {
+        return Err(TransferError::CellMoves { transfer, cell_id: wanted.to_cell }.into());
     }
-    let new = NewTransfer {
-        uuid,
-        from_cell: request.from_cell,
-        to_cell: request.to_cell,
-        scope: &request.scope,
-        digest: request.digest,
-        reason: &request.reason,
-        role: &roles::name(roles::caller()),
-    };
     // If the transfer exists by now, another session has committed it first.
-    call.tables.insert_transfer(call.connection, &new);
+    call.tables.insert_transfer(call.connection, wanted);
     locked(call, uuid)?.ok_or_else(|| TransferError::Busy.into())
 }
 
 /// Continues the pass over the cell's claims, or begins the next one.
-fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<Prepared, ClaimsError> {
+fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<PassCounts, ClaimsError> {
     // A repeat: nothing can have been made since.
     if transfer.state == TransferState::Prepared && whole::kept_seal(call.connection, transfer).is_some() {
         return Ok((0, 0, true));

@@ -11,7 +11,7 @@ use crate::kernel::call::Call;
 use pg::prelude::*;
 
 /// The holder of a name: the reason, the cell, and the source of the claim.
-type Holder = (&'static str, Option<i64>, Option<String>, Option<String>);
+type HolderRow = (&'static str, Option<i64>, Option<String>, Option<String>);
 
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
@@ -33,7 +33,7 @@ fn name_holder(
     Ok(TableIterator::new(find(bucket_type, bucket_value)?))
 }
 
-fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Holder>, ClaimsError> {
+fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<HolderRow>, ClaimsError> {
     Call::run(|call| {
         arguments::require!(bucket_type, bucket_value);
         let catalog = call.current_catalog();

@@ -11,7 +11,7 @@ use super::transfers::held;
 use crate::error::{ClaimsError, or_raise};
 use crate::tables::door::{AuditTables, RoleTables};
 use crate::tables::rows::audit::AuditRow;
-use crate::tables::rows::cells::Registration;
+use crate::tables::rows::cells::CellRegistration;
 use crate::tables::rows::feed::Change;
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::admin::granted;
@@ -66,8 +66,8 @@ impl AuditTables for Citus {
 }
 
 impl RoleTables for Citus {
-    fn register(&self, connection: &Connection, cell: &Registration) {
-        let Registration { cell_id, role, name, address, attributes } = cell;
+    fn register(&self, connection: &Connection, cell: &CellRegistration) {
+        let CellRegistration { cell_id, role, name, address, attributes } = cell;
         let values = [
             (*cell_id).into(),
             roles::name(*role).into(),

@@ -11,7 +11,7 @@ use super::door::Citus;
 use super::feed as store;
 use super::two_phase::{self, Prepared};
 use crate::error::{ClaimsError, FeedError};
-use crate::tables::door::{FeedPages, Wanted};
+use crate::tables::door::{FeedPages, WantedChanges};
 use crate::tables::rows::feed::{self as rows, BEGINNING, StoredSet};
 use pg::spi::Connection;
 use pg::wait;
@@ -27,7 +27,7 @@ impl FeedPages for Citus {
         &self,
         connection: &Connection,
         after: Option<ChangeCursor>,
-        wanted: Wanted,
+        wanted: WantedChanges,
         each: &mut dyn FnMut(&ChangeCursor, StoredSet) -> ControlFlow<()>,
     ) -> Result<(), ClaimsError> {
         let has_begun = after.is_some();

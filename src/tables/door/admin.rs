@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::error::ClaimsError;
 use crate::tables::rows::audit::AuditRow;
-use crate::tables::rows::cells::Registration;
+use crate::tables::rows::cells::CellRegistration;
 use crate::tables::rows::names::{Renamed, Renaming, Reserved, ReservedBy, Stored};
 use crate::tables::rows::transfers::{OpenWriters, Transfer, TransferStep};
 use pg::spi::Connection;
@@ -68,7 +68,7 @@ pub trait RoleTables {
     fn role(&self, number: Oid, name: Option<String>) -> Oid;
 
     /// Registers a cell, or changes it.
-    fn register(&self, connection: &Connection, cell: &Registration);
+    fn register(&self, connection: &Connection, cell: &CellRegistration);
 
     fn role_of_cell(&self, connection: &Connection, cell_id: i64) -> Option<Oid>;
 

@@ -5,7 +5,7 @@ mod reads;
 mod writes;
 
 pub use admin::{AuditTables, NameTables, ReleaseTables, RoleTables, TransferTables};
-pub use reads::{ActingPlace, EpochTables, FeedPages, RecordTables, VerificationTables, Wanted};
+pub use reads::{ActingPlace, EpochTables, FeedPages, RecordTables, VerificationTables, WantedChanges};
 pub use writes::{
     CONTENTION_SQLSTATES, ClaimTables, EndedLease, EndedSkeletons, FeedTables, Key, KeyExists, KeyTables, LeaseInUse,
     LeaseTables, Locks, RowsToInsert, SkeletonTables,

@@ -55,7 +55,7 @@ pub trait FeedPages {
         &self,
         connection: &Connection,
         after: Option<ChangeCursor>,
-        wanted: Wanted,
+        wanted: WantedChanges,
         each: &mut dyn FnMut(&ChangeCursor, StoredSet) -> ControlFlow<()>,
     ) -> Result<(), ClaimsError>;
 
@@ -82,7 +82,7 @@ pub trait EpochTables {
 
 /// The changes that a reader of the feed wants.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct WantedChanges {
     pub bucket_type: Option<i32>,
     pub limit: usize,
 }

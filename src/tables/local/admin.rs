@@ -4,7 +4,7 @@ use pgrx::pg_sys::Oid;
 
 use super::door::Local;
 use crate::tables::door::RoleTables;
-use crate::tables::rows::cells::Registration;
+use crate::tables::rows::cells::CellRegistration;
 use crate::tables::shared::admin::granted;
 use pg::spi::{Connection, View};
 use pg::statement::statement;
@@ -28,8 +28,8 @@ statement! {
 }
 
 impl RoleTables for Local {
-    fn register(&self, connection: &Connection, cell: &Registration) {
-        let Registration { cell_id, role, name, address, attributes } = cell;
+    fn register(&self, connection: &Connection, cell: &CellRegistration) {
+        let CellRegistration { cell_id, role, name, address, attributes } = cell;
         let values =
             [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
         connection.run(&REGISTER, View::Statement, values);

@@ -14,7 +14,7 @@ use super::door::Local;
 use crate::direct;
 use crate::direct::layouts::CHANGE_SETS;
 use crate::error::{ClaimsError, FeedError};
-use crate::tables::door::{FeedPages, FeedTables, Wanted};
+use crate::tables::door::{FeedPages, FeedTables, WantedChanges};
 use crate::tables::rows::feed::{
     BEGINNING, BucketChange, ChangeSet, StoredSet, actor, bucket_change, start, stored_set,
 };
@@ -205,7 +205,7 @@ impl FeedPages for Local {
         &self,
         connection: &Connection,
         after: Option<ChangeCursor>,
-        wanted: Wanted,
+        wanted: WantedChanges,
         each: &mut dyn FnMut(&ChangeCursor, StoredSet) -> ControlFlow<()>,
     ) -> Result<(), ClaimsError> {
         let state = state(connection, after.as_ref().unwrap_or(&BEGINNING)).ok_or(FeedError::NoHorizon)?;

@@ -5,7 +5,7 @@ use pgrx::pg_sys::Oid;
 use pg::jsonb::Jsonb;
 
 /// The new values of a cell. A `None` leaves the column unchanged.
-pub struct Registration {
+pub struct CellRegistration {
     pub cell_id: i64,
     pub role: Oid,
     pub name: Option<String>,

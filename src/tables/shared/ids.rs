@@ -98,20 +98,29 @@ pub enum GivenBy {
     Restore,
 }
 
+/// A space that an administrator adds.
+pub struct NewSpace<'n> {
+    pub name: &'n str,
+    pub space: &'n Space,
+    pub limits: SpaceLimits,
+    pub reason: &'n str,
+    pub role: &'n str,
+}
+
 /// Adds a space. Returns whether there was none of this name. Waits for other transactions that add one.
-pub fn add(connection: &Connection, name: &str, space: &Space, limits: SpaceLimits, reason: &str, role: &str) -> bool {
+pub fn add(connection: &Connection, new: &NewSpace) -> bool {
     connection.run(&LOCK_SPACES, View::Statement, []);
-    let Space { first_id, last_id, block_size, .. } = *space;
-    let SpaceLimits { max_range, ranges_per_day } = limits;
+    let Space { first_id, last_id, block_size, .. } = *new.space;
+    let SpaceLimits { max_range, ranges_per_day } = new.limits;
     let values = [
-        name.into(),
+        new.name.into(),
         first_id.into(),
         last_id.into(),
         block_size.into(),
         max_range.into(),
         ranges_per_day.into(),
-        reason.into(),
-        role.into(),
+        new.reason.into(),
+        new.role.into(),
     ];
     connection.run(&ADD, View::LatestToWrite, values).count() == 1
 }
@@ -179,15 +188,17 @@ pub fn drawn(connection: &Connection, space: i32, cell_id: i64, call: i64) -> Op
     connection.run(&DRAWN, View::Latest, values).first(|row| (row.must(1), row.must(2)))
 }
 
-/// Gives a range to a cell. Raises 23P01 if any id of it was given before.
-pub fn give(
-    connection: &Connection,
-    space: i32,
-    cell_id: i64,
-    (first, last): (i64, i64),
-    next_id: i64,
-    given_by: GivenBy,
-) {
+/// A range to give to a cell, and the id from which the space continues after it.
+pub struct RangeToGive {
+    pub cell_id: i64,
+    pub first: i64,
+    pub last: i64,
+    pub next_id: i64,
+}
+
+/// Gives a range of a space to a cell. Raises 23P01 if any id of it was given before.
+pub fn give(connection: &Connection, space: i32, range: &RangeToGive, given_by: GivenBy) {
+    let RangeToGive { cell_id, first, last, next_id } = *range;
     connection.run(&MOVE_ON, View::Statement, [space.into(), next_id.into()]);
     let (is_restored, call) = match given_by {
         GivenBy::Call(call) => (false, Some(call)),

@@ -74,14 +74,15 @@ pub fn purge_subjects(connection: &Connection, before: Moment, limit: i64) -> us
     connection.run(&PURGE_SUBJECTS, View::Statement, [before.into(), limit.into()]).count()
 }
 
-pub struct NewTransfer<'t> {
+/// A transfer that somebody has asked for.
+pub struct NewTransfer {
     pub uuid: Uuid,
     pub from_cell: i64,
     pub to_cell: i64,
-    pub scope: &'t Scope,
+    pub scope: Scope,
     pub digest: [u8; 32],
-    pub reason: &'t str,
-    pub role: &'t str,
+    pub reason: String,
+    pub role: String,
 }
 
 impl dyn Tables + '_ {
@@ -93,8 +94,8 @@ impl dyn Tables + '_ {
             new.to_cell.into(),
             new.scope.subjects().map(|subjects| subjects.len() as i64).into(),
             new.digest.as_slice().into(),
-            new.reason.into(),
-            new.role.into(),
+            new.reason.as_str().into(),
+            new.role.as_str().into(),
         ];
         if self.write(connection, &INSERT, values) == 0 {
             return false;
