@@ -12,6 +12,12 @@ use crate::store::catalog::{self, Catalog};
 use crate::tables::{self, Tables};
 use pg::spi::Connection;
 use pg::xact::Surroundings;
+use pgrx::pg_sys::panic::ErrorReport;
+
+/// Runs the body of an SQL function, and hands its error to PostgreSQL.
+pub fn answer<T>(body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ErrorReport> {
+    Ok(body()?)
+}
 
 /// The tables that a call uses, chosen once, and its connection.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AccessError, ClaimsError, IdsError};
-use crate::kernel::call::CellCall;
+use crate::kernel::call::{CellCall, answer};
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};
 use pg::prelude::*;
 use pg::roles;
@@ -29,55 +29,47 @@ fn add_id_space(
     max_range: default!(Option<i64>, 1000000),
     ranges_per_day: default!(Option<i32>, 100),
 ) -> Result<(), ErrorReport> {
-    Ok(add(name, reason, (first_id, last_id), block_size, (max_range, ranges_per_day))?)
-}
-
-fn add(
-    name: Option<String>,
-    reason: Option<String>,
-    (first_id, last_id): (Option<i64>, Option<i64>),
-    block_size: Option<i64>,
-    (max_range, ranges_per_day): (Option<i64>, Option<i32>),
-) -> Result<(), ClaimsError> {
-    let action = AdminAction::begin("add_id_space", reason)?;
-    let name = arguments::text(name, "name", KIND_CHARS)?;
-    let (first_id, last_id) = bounds(first_id, last_id)?;
-    let size = block_size.unwrap_or_else(|| Space::default_block(first_id, last_id));
-    if size < 1 {
-        return Err(out_of_range("block_size", "1 and more"));
-    }
-    arguments::require!(max_range, ranges_per_day);
-    if !(1..=MAX_SIZE).contains(&max_range) {
-        return Err(out_of_range("max_range", "1 to 1000000000"));
-    }
-    if ranges_per_day < 1 {
-        return Err(out_of_range("ranges_per_day", "1 and more"));
-    }
-    let limits = SpaceLimits { max_range, ranges_per_day };
-    let reason = arguments::text(Some(action.reason().to_owned()), "reason", REASON_CHARS)?;
-    let action = action.with("name", name.as_str()).with("first_id", first_id).with("last_id", last_id);
-    let action = action.with("max_range", max_range).with("ranges_per_day", ranges_per_day);
-    action.with("block_size", block_size).perform(|call| {
-        call.tables.require_here()?;
-        let space = Space { first_id, last_id, block_size: size, next_id: first_id };
-        let role = &roles::name(roles::caller());
-        let new = NewSpace { name: &name, space: &space, limits, reason: &reason, role };
-        if ids::add(call.connection, &new) {
-            return Ok(());
+    answer(|| {
+        let action = AdminAction::begin("add_id_space", reason)?;
+        let name = arguments::text(name, "name", KIND_CHARS)?;
+        let (first_id, last_id) = bounds(first_id, last_id)?;
+        let size = block_size.unwrap_or_else(|| Space::default_block(first_id, last_id));
+        if size < 1 {
+            return Err(out_of_range("block_size", "1 and more"));
         }
-        // It exists: the call can only let it grow, or change its limits.
-        let Some(existing) = ids::lock(call.connection, &name) else {
-            return Err(IdsError::UnknownSpace { name }.into());
-        };
-        let is_same = [1, existing.space.first_id].contains(&first_id)
-            && block_size.is_none_or(|size| size == existing.space.block_size);
-        let changes = last_id > existing.space.last_id || limits != existing.limits;
-        if !is_same || last_id < existing.space.last_id || !changes {
-            let Space { first_id, last_id, .. } = existing.space;
-            return Err(IdsError::SpaceExists { name, first_id, last_id }.into());
+        arguments::require!(max_range, ranges_per_day);
+        if !(1..=MAX_SIZE).contains(&max_range) {
+            return Err(out_of_range("max_range", "1 to 1000000000"));
         }
-        ids::grow(call.connection, existing.number, last_id, limits);
-        Ok(())
+        if ranges_per_day < 1 {
+            return Err(out_of_range("ranges_per_day", "1 and more"));
+        }
+        let limits = SpaceLimits { max_range, ranges_per_day };
+        let reason = arguments::text(Some(action.reason().to_owned()), "reason", REASON_CHARS)?;
+        let action = action.with("name", name.as_str()).with("first_id", first_id).with("last_id", last_id);
+        let action = action.with("max_range", max_range).with("ranges_per_day", ranges_per_day);
+        action.with("block_size", block_size).perform(|call| {
+            call.tables.require_here()?;
+            let space = Space { first_id, last_id, block_size: size, next_id: first_id };
+            let role = &roles::name(roles::caller());
+            let new = NewSpace { name: &name, space: &space, limits, reason: &reason, role };
+            if ids::add(call.connection, &new) {
+                return Ok(());
+            }
+            // It exists: the call can only let it grow, or change its limits.
+            let Some(existing) = ids::lock(call.connection, &name) else {
+                return Err(IdsError::UnknownSpace { name }.into());
+            };
+            let is_same = [1, existing.space.first_id].contains(&first_id)
+                && block_size.is_none_or(|size| size == existing.space.block_size);
+            let changes = last_id > existing.space.last_id || limits != existing.limits;
+            if !is_same || last_id < existing.space.last_id || !changes {
+                let Space { first_id, last_id, .. } = existing.space;
+                return Err(IdsError::SpaceExists { name, first_id, last_id }.into());
+            }
+            ids::grow(call.connection, existing.number, last_id, limits);
+            Ok(())
+        })
     })
 }
 
@@ -130,23 +122,16 @@ fn confirm_id_range(
     first_id: Option<i64>,
     last_id: Option<i64>,
 ) -> Result<String, ErrorReport> {
-    Ok(confirm(cell_id, id_space, first_id, last_id)?)
-}
-
-fn confirm(
-    cell_id: Option<i64>,
-    id_space: Option<String>,
-    first_id: Option<i64>,
-    last_id: Option<i64>,
-) -> Result<String, ClaimsError> {
-    arguments::require!(cell_id, id_space);
-    let range = bounds(first_id, last_id)?;
-    CellCall::run(Some(cell_id), |call| {
-        call.tables.require_here()?;
-        if !ids::exists(call.connection, &id_space) {
-            return Err(IdsError::UnknownSpace { name: id_space }.into());
-        }
-        Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
+    answer(|| {
+        arguments::require!(cell_id, id_space);
+        let range = bounds(first_id, last_id)?;
+        CellCall::run(Some(cell_id), |call| {
+            call.tables.require_here()?;
+            if !ids::exists(call.connection, &id_space) {
+                return Err(IdsError::UnknownSpace { name: id_space }.into());
+            }
+            Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
+        })
     })
 }
 
@@ -160,38 +145,30 @@ fn restore_id_range(
     last_id: Option<i64>,
     reason: Option<String>,
 ) -> Result<(), ErrorReport> {
-    Ok(restore(cell_id, id_space, first_id, last_id, reason)?)
-}
-
-fn restore(
-    cell_id: Option<i64>,
-    id_space: Option<String>,
-    first_id: Option<i64>,
-    last_id: Option<i64>,
-    reason: Option<String>,
-) -> Result<(), ClaimsError> {
-    let action = AdminAction::begin("restore_id_range", reason)?;
-    arguments::require!(cell_id, id_space);
-    let range = bounds(first_id, last_id)?;
-    let action = action.with("cell_id", cell_id).with("id_space", id_space.as_str());
-    action.with("first_id", range.0).with("last_id", range.1).perform(|call| {
-        call.tables.require_here()?;
-        if !call.current_catalog().cells.contains_key(&cell_id) {
-            return Err(AccessError::UnknownCell { cell_id }.into());
-        }
-        durability::promise();
-        let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
-        let ExistingSpace { number, space, .. } = ids::lock(call.connection, &id_space).ok_or_else(unknown)?;
-        if range.0 < space.first_id || range.1 > space.last_id {
-            return Err(out_of_range("first_id", "ids of the space"));
-        }
-        if let Some(holder) = ids::holder(call.connection, number, range) {
-            return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
-        }
-        let next_id = space.next_id.max(space.block_after(range.1));
-        let range = RangeToGive { cell_id, first: range.0, last: range.1, next_id };
-        ids::give(call.connection, number, &range, GivenBy::Restore);
-        Ok(())
+    answer(|| {
+        let action = AdminAction::begin("restore_id_range", reason)?;
+        arguments::require!(cell_id, id_space);
+        let range = bounds(first_id, last_id)?;
+        let action = action.with("cell_id", cell_id).with("id_space", id_space.as_str());
+        action.with("first_id", range.0).with("last_id", range.1).perform(|call| {
+            call.tables.require_here()?;
+            if !call.current_catalog().cells.contains_key(&cell_id) {
+                return Err(AccessError::UnknownCell { cell_id }.into());
+            }
+            durability::promise();
+            let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
+            let ExistingSpace { number, space, .. } = ids::lock(call.connection, &id_space).ok_or_else(unknown)?;
+            if range.0 < space.first_id || range.1 > space.last_id {
+                return Err(out_of_range("first_id", "ids of the space"));
+            }
+            if let Some(holder) = ids::holder(call.connection, number, range) {
+                return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
+            }
+            let next_id = space.next_id.max(space.block_after(range.1));
+            let range = RangeToGive { cell_id, first: range.0, last: range.1, next_id };
+            ids::give(call.connection, number, &range, GivenBy::Restore);
+            Ok(())
+        })
     })
 }
 

@@ -5,7 +5,8 @@ use claims_model::{BadInput, Problem};
 
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
-use crate::error::{AccessError, ClaimsError};
+use crate::error::AccessError;
+use crate::kernel::call::answer;
 use crate::tables::shared::modes;
 use pg::prelude::*;
 use pg::roles;
@@ -17,21 +18,19 @@ fn set_mode(
     reason: Option<String>,
     cell_id: default!(Option<i64>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    Ok(set(mode, reason, cell_id)?)
-}
-
-fn set(mode: Option<String>, reason: Option<String>, cell_id: Option<i64>) -> Result<(), ClaimsError> {
-    let action = AdminAction::begin("set_mode", reason)?;
-    let unknown = || BadInput::new("mode", Problem::OutOfRange { allowed: "open, settle_only or read_only" });
-    let mode = Mode::named(&required(mode, "mode")?).ok_or_else(unknown)?;
-    let reason = action.reason().to_owned();
-    action.with("mode", mode.name()).with("cell_id", cell_id).perform(|call| match cell_id {
-        Some(cell_id) if !call.current_catalog().cells.contains_key(&cell_id) => {
-            Err(AccessError::UnknownCell { cell_id }.into())
-        }
-        _ => {
-            modes::set(call.connection, cell_id, mode, &reason, &roles::name(roles::caller()));
-            Ok(())
-        }
+    answer(|| {
+        let action = AdminAction::begin("set_mode", reason)?;
+        let unknown = || BadInput::new("mode", Problem::OutOfRange { allowed: "open, settle_only or read_only" });
+        let mode = Mode::named(&required(mode, "mode")?).ok_or_else(unknown)?;
+        let reason = action.reason().to_owned();
+        action.with("mode", mode.name()).with("cell_id", cell_id).perform(|call| match cell_id {
+            Some(cell_id) if !call.current_catalog().cells.contains_key(&cell_id) => {
+                Err(AccessError::UnknownCell { cell_id }.into())
+            }
+            _ => {
+                modes::set(call.connection, cell_id, mode, &reason, &roles::name(roles::caller()));
+                Ok(())
+            }
+        })
     })
 }

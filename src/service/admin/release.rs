@@ -9,8 +9,8 @@ use claims_model::{BadInput, Bucket, NOBODY, Problem};
 use super::cells::take_away;
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
-use crate::error::{AccessError, AdminError, ClaimsError, warn_of_open_cell};
-use crate::kernel::call::CellCall;
+use crate::error::{AccessError, AdminError, warn_of_open_cell};
+use crate::kernel::call::{CellCall, answer};
 use crate::service::{admission, audit, feed};
 use crate::settings::{self, Audit};
 use crate::tables::rows::cells::Leftovers;
@@ -30,46 +30,39 @@ fn release_records(
     max_results: default!(Option<i32>, 10000),
     dry_run: default!(Option<bool>, false),
 ) -> Result<i64, ErrorReport> {
-    Ok(release(cell_id, reason, max_results, dry_run)?)
+    answer(|| {
+        let action = AdminAction::begin("release_records", reason)?;
+        let cell_id = required(cell_id, "cell_id")?;
+        let max_results = required(max_results, "max_results")?;
+        if !(1..=MAX_RELEASED).contains(&max_results) {
+            return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
+        }
+        if cell_id == NOBODY {
+            return Err(AccessError::UnknownCell { cell_id }.into());
+        }
+        if required(dry_run, "dry_run")? {
+            return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
+        }
+        let action = action.with("cell_id", cell_id).with("max_results", max_results);
+        let (released, is_open) = action.perform_counted(|call| {
+            let call = &call.of_cell(cell_id);
+            let catalog = &call.catalog;
+            let is_open =
+                catalog.cells.contains_key(&cell_id) && admission::mode_allows(catalog, cell_id, Need::Begin).is_ok();
+            let released = release_some(call, max_results.into());
+            Ok(((released, is_open), vec![("released", released)]))
+        })?;
+        if is_open {
+            warn_of_open_cell(cell_id);
+        }
+        Ok(released)
+    })
 }
 
 /// Maximum number of claims that one call releases.
 const MAX_RELEASED: i32 = 1_000_000;
 /// Limit for waiting for a lock on another node. Locked rows are skipped, so the wait is for relation extension.
 const LOCK_TIMEOUT_MS: i64 = 1000;
-
-fn release(
-    cell_id: Option<i64>,
-    reason: Option<String>,
-    max_results: Option<i32>,
-    dry_run: Option<bool>,
-) -> Result<i64, ClaimsError> {
-    let action = AdminAction::begin("release_records", reason)?;
-    let cell_id = required(cell_id, "cell_id")?;
-    let max_results = required(max_results, "max_results")?;
-    if !(1..=MAX_RELEASED).contains(&max_results) {
-        return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
-    }
-    if cell_id == NOBODY {
-        return Err(AccessError::UnknownCell { cell_id }.into());
-    }
-    if required(dry_run, "dry_run")? {
-        return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
-    }
-    let action = action.with("cell_id", cell_id).with("max_results", max_results);
-    let (released, is_open) = action.perform_counted(|call| {
-        let call = &call.of_cell(cell_id);
-        let catalog = &call.catalog;
-        let is_open =
-            catalog.cells.contains_key(&cell_id) && admission::mode_allows(catalog, cell_id, Need::Begin).is_ok();
-        let released = release_some(call, max_results.into());
-        Ok(((released, is_open), vec![("released", released)]))
-    })?;
-    if is_open {
-        warn_of_open_cell(cell_id);
-    }
-    Ok(released)
-}
 
 /// Releases claims, and the skeletons of those whose types refuse confusable names. Writes them to the change feed as freed.
 fn release_some(call: &CellCall, max_results: i64) -> i64 {
@@ -108,23 +101,21 @@ fn finish(call: &CellCall, released: &[Bucket]) -> i64 {
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ErrorReport> {
-    Ok(remove(cell_id, reason)?)
-}
-
-fn remove(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ClaimsError> {
-    let action = AdminAction::begin("remove_cell", reason)?;
-    let cell_id = required(cell_id, "cell_id")?;
-    action.with("cell_id", cell_id).perform(|call| {
-        // Under this lock no other session registers the cell or gives its role another cell.
-        call.tables.lock_grants(call.connection)?;
-        let Some(role) = call.tables.role_of_cell(call.connection, cell_id) else {
-            return Err(AccessError::UnknownCell { cell_id }.into());
-        };
-        if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(call.connection, cell_id) {
-            return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
-        }
-        admin::remove_cell(call.connection, cell_id);
-        take_away(call, role);
-        Ok(())
+    answer(|| {
+        let action = AdminAction::begin("remove_cell", reason)?;
+        let cell_id = required(cell_id, "cell_id")?;
+        action.with("cell_id", cell_id).perform(|call| {
+            // Under this lock no other session registers the cell or gives its role another cell.
+            call.tables.lock_grants(call.connection)?;
+            let Some(role) = call.tables.role_of_cell(call.connection, cell_id) else {
+                return Err(AccessError::UnknownCell { cell_id }.into());
+            };
+            if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(call.connection, cell_id) {
+                return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
+            }
+            admin::remove_cell(call.connection, cell_id);
+            take_away(call, role);
+            Ok(())
+        })
     })
 }

@@ -8,6 +8,7 @@ use super::names;
 use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AdminError, ClaimsError};
+use crate::kernel::call::answer;
 use crate::tables::shared::admin;
 use pg::prelude::*;
 use pg::spi::Connection;
@@ -41,7 +42,32 @@ fn add_source_type(id: Option<i32>, name: Option<String>) -> Result<(), ErrorRep
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn rename_type(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result<(), ErrorReport> {
-    Ok(rename(kind, id, name)?)
+    answer(|| {
+        arguments::require!(kind, id, name);
+        let action = AdminAction::without_reason("rename_type")?;
+        let kind = Kind::named(&kind)
+            .ok_or_else(|| BadInput::new("kind", Problem::OutOfRange { allowed: "bucket, subject or source" }))?;
+        if id == UNSPECIFIED {
+            return Err(BadInput::new("id", Problem::Unspecified { kind: kind.name() }).into());
+        }
+        change(action.with("kind", kind.name()).with("id", id).with("name", name.as_str()), |connection, types| {
+            let types = types.of(kind);
+            let Some(shown) = types.name(id) else {
+                return Err(BadInput::new("id", Problem::UnknownType { kind: kind.name(), got: id.to_string() }).into());
+            };
+            if shown == name {
+                return Ok(());
+            }
+            match types.id(&name) {
+                Some(other) if other != id => return Err(taken(kind, types, id, &name, other)),
+                Some(_) => {}
+                None if !is_type_name(&name) => return Err(AdminError::InvalidType { kind, id, name }.into()),
+                None => refuse_long(kind, &name)?,
+            }
+            admin::rename_type(connection, kind, id, shown, &name);
+            Ok(())
+        })
+    })
 }
 
 fn add(
@@ -64,33 +90,6 @@ fn add(
         }
         refuse_long(kind, &name)?;
         admin::add_type(connection, kind, id, &name, naming);
-        Ok(())
-    })
-}
-
-fn rename(kind: Option<String>, id: Option<i32>, name: Option<String>) -> Result<(), ClaimsError> {
-    arguments::require!(kind, id, name);
-    let action = AdminAction::without_reason("rename_type")?;
-    let kind = Kind::named(&kind)
-        .ok_or_else(|| BadInput::new("kind", Problem::OutOfRange { allowed: "bucket, subject or source" }))?;
-    if id == UNSPECIFIED {
-        return Err(BadInput::new("id", Problem::Unspecified { kind: kind.name() }).into());
-    }
-    change(action.with("kind", kind.name()).with("id", id).with("name", name.as_str()), |connection, types| {
-        let types = types.of(kind);
-        let Some(shown) = types.name(id) else {
-            return Err(BadInput::new("id", Problem::UnknownType { kind: kind.name(), got: id.to_string() }).into());
-        };
-        if shown == name {
-            return Ok(());
-        }
-        match types.id(&name) {
-            Some(other) if other != id => return Err(taken(kind, types, id, &name, other)),
-            Some(_) => {}
-            None if !is_type_name(&name) => return Err(AdminError::InvalidType { kind, id, name }.into()),
-            None => refuse_long(kind, &name)?,
-        }
-        admin::rename_type(connection, kind, id, shown, &name);
         Ok(())
     })
 }

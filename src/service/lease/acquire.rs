@@ -10,7 +10,7 @@ use pgrx::PgSqlErrorCode as Code;
 use super::attempt::{self, StepsTaken};
 use super::conflicts::{self, Probed};
 use super::repeat;
-use super::request::{Begun, ClaimStep, Request};
+use super::request::{BegunLease, ClaimStep, Request};
 use crate::error::ClaimsError;
 use crate::service::{ATTEMPTS, lock_timeout, waiters};
 use crate::settings;
@@ -21,7 +21,7 @@ use pg::xact;
 
 /// The result of taking a batch.
 pub enum Acquired<'b> {
-    Lease(Begun<'b>),
+    Lease(BegunLease<'b>),
     Conflicts(Vec<Conflict<'b>>),
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::acquire::Acquired;
 use super::first::{self, Alternatives};
-use super::request::{BeginAttempt, Begun, ConflictsOf};
+use super::request::{BeginAttempt, BegunLease, ConflictsOf};
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
@@ -312,7 +312,7 @@ fn confirm(call: &CellCall) -> Result<(), ClaimsError> {
 }
 
 /// Remembers the names of a lease that the transaction may meet again.
-pub(super) fn remember(begun: &Begun, alternatives: &Alternatives) {
+pub(super) fn remember(begun: &BegunLease, alternatives: &Alternatives) {
     if xact::is_in_block() {
         waiters::begun_here(begun.buckets(&alternatives.batches));
     }

@@ -11,7 +11,7 @@ use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::required;
 use crate::error::{AdminError, ClaimsError, TransferError};
-use crate::kernel::call::CellCall;
+use crate::kernel::call::{CellCall, answer};
 use crate::service::{durability, feed};
 use crate::settings;
 use crate::tables::rows::leases::Ending;
@@ -32,19 +32,17 @@ fn force_rollback(
     lease_uuid: Option<PgUuid>,
     reason: Option<String>,
 ) -> Result<JsonText, ErrorReport> {
-    Ok(force(cell_id, lease_uuid, reason)?)
-}
-
-fn force(cell_id: Option<i64>, lease: Option<PgUuid>, reason: Option<String>) -> Result<JsonText, ClaimsError> {
-    let action = AdminAction::begin("force_rollback", reason)?;
-    let cell_id = required(cell_id, "cell_id")?;
-    let lease = from_pg_uuid(required(lease, "lease_uuid")?);
-    action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|call| {
-        durability::promise();
-        let call = &call.of_cell(cell_id);
-        let end = || end(call, lease);
-        let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
-        translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
+    answer(|| {
+        let action = AdminAction::begin("force_rollback", reason)?;
+        let cell_id = required(cell_id, "cell_id")?;
+        let lease = from_pg_uuid(required(lease_uuid, "lease_uuid")?);
+        action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|call| {
+            durability::promise();
+            let call = &call.of_cell(cell_id);
+            let end = || end(call, lease);
+            let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
+            translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
+        })
     })
 }
 

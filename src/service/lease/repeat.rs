@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::key::{self, KeyState};
-use super::request::Begun;
+use super::request::BegunLease;
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
 use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
@@ -19,9 +19,9 @@ pub fn answer(
     lease: &NewLease,
     existing: &ExistingLease,
     deadline: Instant,
-) -> Result<Option<Begun<'static>>, ClaimsError> {
+) -> Result<Option<BegunLease<'static>>, ClaimsError> {
     let uuid = lease.uuid;
-    let begun = Begun { lease: uuid, chosen: existing.chosen(), is_new: false, skipped: Vec::new() };
+    let begun = BegunLease { lease: uuid, chosen: existing.chosen(), is_new: false, skipped: Vec::new() };
     if existing.cell_id != lease.cell_id {
         return Err(ClaimsError::ForeignLease { lease: uuid });
     }

@@ -80,8 +80,8 @@ impl<'b> Request<'b> {
     }
 
     /// Returns the lease as begun by this call.
-    pub fn begun(&self) -> Begun<'b> {
-        Begun { lease: self.lease.uuid, chosen: self.lease.chosen, is_new: true, skipped: self.skipped.clone() }
+    pub fn begun(&self) -> BegunLease<'b> {
+        BegunLease { lease: self.lease.uuid, chosen: self.lease.chosen, is_new: true, skipped: self.skipped.clone() }
     }
 
     /// Returns the number of claims that the lease takes. A replaced claim counts once.
@@ -151,7 +151,7 @@ impl<'b> Request<'b> {
 
 /// A lease that this call or an earlier one has begun.
 #[derive(Debug, Clone)]
-pub struct Begun<'b> {
+pub struct BegunLease<'b> {
     pub lease: Uuid,
     /// Position of the batch in the alternatives of begin_first, from 1.
     pub chosen: Option<u8>,
@@ -161,7 +161,7 @@ pub struct Begun<'b> {
     pub skipped: Vec<SkippedDestroy<'b>>,
 }
 
-impl Begun<'_> {
+impl BegunLease<'_> {
     /// Returns the buckets that the lease holds, given the batches of the call.
     pub fn buckets<'a>(&self, batches: &'a [Batch<'a>]) -> impl Iterator<Item = &'a Bucket<'a>> + use<'a> {
         let taken = batches.get(self.chosen.map_or(0, |number| usize::from(number) - 1));

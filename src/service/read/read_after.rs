@@ -6,6 +6,7 @@ use claims_model::backoff::Backoff;
 
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
+use crate::kernel::call::answer;
 use crate::tables::shared::leases;
 use pg::prelude::*;
 use pg::spi::{self, View};
@@ -19,28 +20,26 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn read_after(lease_uuid: Option<PgUuid>, timeout: default!(Option<Interval>, "'1 s'")) -> Result<bool, ErrorReport> {
-    Ok(has_ended_within(lease_uuid, timeout)?)
-}
-
-fn has_ended_within(lease: Option<PgUuid>, timeout: Option<Interval>) -> Result<bool, ClaimsError> {
-    let lease = from_pg_uuid(required(lease, "lease_uuid")?);
-    let timeout = arguments::span(required(timeout, "timeout")?, "timeout")?.as_micros();
-    let deadline = Instant::now() + Duration::from_micros(u64::try_from(timeout).unwrap_or(u64::MAX));
-    // A transaction with one snapshot does not see later outcomes, so it must not report them, and waiting does not help.
-    let view = if xact::uses_transaction_snapshot() { View::Caller } else { View::Latest };
-    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    loop {
-        let existing = spi::connect(|connection| leases::existing(connection, &[lease], view).pop());
-        if existing.is_some_and(|existing| existing.outcome.is_some()) {
-            return Ok(true);
+    answer(|| {
+        let lease = from_pg_uuid(required(lease_uuid, "lease_uuid")?);
+        let timeout = arguments::span(required(timeout, "timeout")?, "timeout")?.as_micros();
+        let deadline = Instant::now() + Duration::from_micros(u64::try_from(timeout).unwrap_or(u64::MAX));
+        // A transaction with one snapshot does not see later outcomes, so it must not report them, and waiting does not help.
+        let view = if xact::uses_transaction_snapshot() { View::Caller } else { View::Latest };
+        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let existing = spi::connect(|connection| leases::existing(connection, &[lease], view).pop());
+            if existing.is_some_and(|existing| existing.outcome.is_some()) {
+                return Ok(true);
+            }
+            if xact::uses_transaction_snapshot() {
+                return Err(ClaimsError::NotInSnapshot { lease });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            wait::sleep(pauses.pause().min(left).max(FIRST_PAUSE));
         }
-        if xact::uses_transaction_snapshot() {
-            return Err(ClaimsError::NotInSnapshot { lease });
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
-        }
-        wait::sleep(pauses.pause().min(left).max(FIRST_PAUSE));
-    }
+    })
 }

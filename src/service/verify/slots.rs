@@ -5,8 +5,7 @@
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 
-use crate::arguments::required;
-use crate::error::ClaimsError;
+use crate::arguments;
 use crate::kernel::call::CellCall;
 use crate::service::admission;
 use crate::settings;
@@ -18,15 +17,13 @@ const MAX_SECONDS: i32 = 3600;
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn hold_verification_slot(cell_id: Option<i64>, seconds: Option<i32>) -> Result<bool, ErrorReport> {
-    Ok(hold(required(cell_id, "cell_id")?, required(seconds, "seconds")?)?)
-}
-
-fn hold(cell_id: i64, seconds: i32) -> Result<bool, ClaimsError> {
-    CellCall::run(Some(cell_id), |call| {
+    arguments::require!(cell_id, seconds);
+    let hold = |call: &CellCall| {
         if !(0..=MAX_SECONDS).contains(&seconds) {
             return Err(BadInput::new("seconds", Problem::OutOfRange { allowed: "0 to 3600" }).into());
         }
         admission::admit(call, Need::Settle)?;
         Ok(call.tables.hold_verification_slot(call.connection, cell_id, seconds, settings::verification_slots()))
-    })
+    };
+    Ok(CellCall::run(Some(cell_id), hold)?)
 }
