@@ -5,21 +5,21 @@ use uuid::Uuid;
 
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
-use pg::spi::{Connection, View};
-use pg::statement::shared_statement;
-use pg::uuid::pg_uuid;
+use pg::query::query;
+use pg::spi::Connection;
 
-shared_statement! {
-    RECORD(UUIDOID, TEXTOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID, JSONBOID) =
+query! {
+    fn insert(id: Uuid, session_role: &str, role: &str, action: &str, arguments: JsonText, reason: Option<&str>, counts: Option<JsonText>)
+        = [Statement Anywhere]
         "INSERT INTO claims.admin_log (id, session_role, role, action, arguments, reason, counts)
-         VALUES ($1, $2::name, $3::name, $4, $5, $6, $7)";
-    /// Counts the actions named $2 since id $1 whose arguments contain $3. Ids are ordered by time.
-    SINCE(UUIDOID, TEXTOID, JSONBOID) =
-        "SELECT count(*) FROM claims.admin_log l WHERE l.id >= $1 AND l.action = $2 AND l.arguments @> $3";
-    /// Deletes up to $3 entries from $2 or earlier. Their ids are below $1.
-    PURGE(UUIDOID, TIMESTAMPTZOID, INT8OID) =
+         VALUES (:id, :session_role::name, :role::name, :action, :arguments, :reason, :counts)";
+    /// Counts the actions of a name since an id whose arguments contain these. Ids are ordered by time.
+    fn count_since(since: Uuid, action: &str, arguments: JsonText) -> Option<i64> = [Latest Anywhere]
+        "SELECT count(*) FROM claims.admin_log l WHERE l.id >= :since AND l.action = :action AND l.arguments @> :arguments";
+    /// Deletes up to `most` entries from `before` or earlier, oldest first. Their ids are below `below`.
+    fn delete(below: Uuid, before: Moment, most: i64) -> usize = [Statement Anywhere]
         "WITH old AS MATERIALIZED (
-             SELECT l.id FROM claims.admin_log l WHERE l.id < $1 AND l.at <= $2 ORDER BY l.id LIMIT $3 FOR UPDATE SKIP LOCKED)
+             SELECT l.id FROM claims.admin_log l WHERE l.id < :below AND l.at <= :before ORDER BY l.id LIMIT :most FOR UPDATE SKIP LOCKED)
          DELETE FROM claims.admin_log l USING old o WHERE l.id = o.id";
 }
 
@@ -44,32 +44,20 @@ pub fn actions_of_last_hour(connection: &Connection, action: &'static str, cell_
     // The first 48 bits of a UUIDv7 are its creation time in milliseconds.
     let since = ((Uuid::now_v7().as_u128() >> 80) - HOUR_MS) << 80;
     let arguments = JsonText(json!({ "cell_id": cell_id }).to_string());
-    let values = [pg_uuid(Uuid::from_u128(since)).into(), action.into(), arguments.into()];
-    connection.run(&SINCE, View::Latest, values).first(|row| row.must(1)).unwrap_or_default()
+    count_since(connection, Uuid::from_u128(since), action, arguments).unwrap_or_default()
 }
 
 /// Inserts an entry. Does not wait for other transactions.
 pub fn record(connection: &Connection, entry: &AdminLogEntry) {
     let AdminLogEntry { session_role, role, action, arguments, reason, counts } = entry;
-    connection.run(
-        &RECORD,
-        View::Statement,
-        [
-            pg_uuid(Uuid::now_v7()).into(),
-            session_role.as_str().into(),
-            role.as_str().into(),
-            (*action).into(),
-            JsonText(arguments.clone()).into(),
-            reason.clone().into(),
-            counts.clone().map(JsonText).into(),
-        ],
-    );
+    let (arguments, counts) = (JsonText(arguments.clone()), counts.clone().map(JsonText));
+    insert(connection, Uuid::now_v7(), session_role, role, action, arguments, reason.as_deref(), counts);
 }
 
 /// Deletes at most `limit` entries from `before` or earlier, oldest first. Returns their number.
 pub fn purge(connection: &Connection, before: Moment, limit: i64) -> usize {
     // The first 48 bits of a UUIDv7 are its creation time in milliseconds.
     let milliseconds = u128::try_from(before.unix_ms().saturating_add(CLOCK_STEP_MS)).unwrap_or(0);
-    let below = pg_uuid(Uuid::from_u128((milliseconds & ((1 << 48) - 1)) << 80));
-    connection.run(&PURGE, View::Statement, [below.into(), before.into(), limit.into()]).count()
+    let below = Uuid::from_u128((milliseconds & ((1 << 48) - 1)) << 80);
+    delete(connection, below, before, limit)
 }

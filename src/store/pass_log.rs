@@ -5,52 +5,51 @@ use uuid::Uuid;
 use crate::error::Failure;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
-use pg::spi::{Connection, Value, View};
-use pg::statement::shared_statement;
+use pg::query::query;
+use pg::spi::Connection;
 use pg::table;
-use pg::uuid::pg_uuid;
 
-shared_statement! {
-    /// Inserts a row, and deletes all but the newest $9 rows of its kind. Of verification and purging it keeps what [LAST] finds, however
+query! {
+    /// Inserts a row, and deletes all but the newest `most` rows of its kind. Of verification and purging it keeps what [`last`] finds, however
     /// many passes of other cells, source types and services have followed: intervals go on from there after a restart. Of recovery it does
     /// not, or the metrics would report the age of a cell that is not attended to any more for ever. Skips rows that another session is
     /// deleting.
-    RECORD(TEXTOID, INT8OID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, JSONBOID, TEXTOID, TEXTOID, INT8OID, UUIDOID, TEXTOID) =
+    fn insert(id: Uuid, kind: &str, cell_id: Option<i64>, source_type: Option<&str>, service: Option<&str>, started_at: Moment,
+              ended_at: Moment, counts: Option<JsonText>, sqlstate: Option<&str>, message: Option<&str>, most: i64) = [Statement Anywhere]
         "WITH oldest AS MATERIALIZED (
-             SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = $1 ORDER BY p.id DESC OFFSET $9 - 1 LIMIT 1), '00000000-0000-0000-0000-000000000000') AS id),
+             SELECT coalesce((SELECT p.id FROM claims.pass_log p WHERE p.kind = :kind ORDER BY p.id DESC OFFSET :most - 1 LIMIT 1),
+                             '00000000-0000-0000-0000-000000000000') AS id),
               last AS MATERIALIZED (
              SELECT DISTINCT ON (p.cell_id, p.source_type, p.service) p.id FROM claims.pass_log p
-              WHERE p.kind = $1 AND p.kind IN ('purge', 'verify') AND p.sqlstate IS NULL AND p.counts -> 'finished' IS DISTINCT FROM '0'
+              WHERE p.kind = :kind AND p.kind IN ('purge', 'verify') AND p.sqlstate IS NULL AND p.counts -> 'finished' IS DISTINCT FROM '0'
               ORDER BY p.cell_id, p.source_type, p.service, p.id DESC),
               old AS MATERIALIZED (
              SELECT p.id FROM claims.pass_log p
-              WHERE p.kind = $1 AND p.id <= (SELECT o.id FROM oldest o) AND p.id NOT IN (SELECT l.id FROM last l)
+              WHERE p.kind = :kind AND p.id <= (SELECT o.id FROM oldest o) AND p.id NOT IN (SELECT l.id FROM last l)
               ORDER BY p.id FOR UPDATE SKIP LOCKED),
               dropped AS (DELETE FROM claims.pass_log p USING old WHERE p.id = old.id)
          INSERT INTO claims.pass_log (id, kind, cell_id, source_type, started_at, ended_at, counts, sqlstate, message, service)
-         VALUES ($10, $1, $2, $3, $4, $5, $6, $7, $8, $11)";
-    /// Returns whether the newest pass of kind $1, cell $2 and source type $3 at service $4 failed.
-    FAILED_LAST(TEXTOID, INT8OID, TEXTOID, TEXTOID) =
+         VALUES (:id, :kind, :cell_id, :source_type, :started_at, :ended_at, :counts, :sqlstate, :message, :service)";
+    /// Returns whether the newest pass of a kind, a cell and a source type at a service failed.
+    fn failed_last(kind: &str, cell_id: Option<i64>, source_type: Option<&str>, service: Option<&str>) -> bool = [Latest Anywhere]
         "SELECT p.sqlstate IS NOT NULL FROM claims.pass_log p
-          WHERE p.kind = $1 AND p.cell_id IS NOT DISTINCT FROM $2 AND p.source_type IS NOT DISTINCT FROM $3
-            AND p.service IS NOT DISTINCT FROM $4
+          WHERE p.kind = :kind AND p.cell_id IS NOT DISTINCT FROM :cell_id AND p.source_type IS NOT DISTINCT FROM :source_type
+            AND p.service IS NOT DISTINCT FROM :service
           ORDER BY p.id DESC LIMIT 1";
-    /// Returns when the last pass of kind $1, cell $2 and source type $3 at service $4 ended that succeeded, and finished if it was a
-    /// verification. Passes of earlier versions have no service.
-    LAST(TEXTOID, INT8OID, TEXTOID, TEXTOID) =
+    /// Returns when the last successful pass ended, of a cell, a source type and a service if it has them; of a verification, the last one
+    /// that finished. Passes of earlier versions have no service.
+    pub fn last(kind: &str, cell_id: Option<i64>, source_type: Option<&str>, service: Option<&str>) -> Option<Moment> = [Latest Anywhere]
         "SELECT p.ended_at FROM claims.pass_log p
-          WHERE p.kind = $1 AND p.cell_id IS NOT DISTINCT FROM $2 AND p.source_type IS NOT DISTINCT FROM $3 AND p.sqlstate IS NULL
-            AND (p.service IS NULL OR p.service IS NOT DISTINCT FROM $4)
+          WHERE p.kind = :kind AND p.cell_id IS NOT DISTINCT FROM :cell_id AND p.source_type IS NOT DISTINCT FROM :source_type
+            AND p.sqlstate IS NULL AND (p.service IS NULL OR p.service IS NOT DISTINCT FROM :service)
             AND p.counts -> 'finished' IS DISTINCT FROM '0'
           ORDER BY p.id DESC LIMIT 1";
-}
-
-shared_statement! {
     /// Inserts a row of a failed update into the table of any version that has it, and deletes all but the newest 1000 of its kind.
-    RECORD_BEFORE_UPDATE(UUIDOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, TEXTOID, TEXTOID) =
-        "WITH dropped AS (DELETE FROM claims.pass_log p USING (SELECT o.id FROM claims.pass_log o WHERE o.kind = $2 ORDER BY o.id DESC OFFSET 999) o
-                           WHERE p.id = o.id)
-         INSERT INTO claims.pass_log (id, kind, started_at, ended_at, sqlstate, message) VALUES ($1, $2, $3, $4, $5, $6)";
+    fn insert_before_update(id: Uuid, kind: &str, started_at: Moment, ended_at: Moment, sqlstate: &str, message: &str) = [Statement Anywhere]
+        "WITH dropped AS (DELETE FROM claims.pass_log p
+                           USING (SELECT o.id FROM claims.pass_log o WHERE o.kind = :kind ORDER BY o.id DESC OFFSET 999) o WHERE p.id = o.id)
+         INSERT INTO claims.pass_log (id, kind, started_at, ended_at, sqlstate, message)
+         VALUES (:id, :kind, :started_at, :ended_at, :sqlstate, :message)";
 }
 
 /// Records that an update of the extension has failed, in the tables of an older version. Tables of 1.0.0 have no log of passes.
@@ -58,22 +57,8 @@ pub fn failed_to_update(connection: &Connection, pass: Pass, failure: &Failure) 
     if table::number(c"pass_log").is_none() {
         return;
     }
-    let (id, ended_at) = (pg_uuid(Uuid::now_v7()), Moment::now());
-    let error = [failure.sqlstate.clone().into(), failure.message.clone().into()];
-    let values = [id.into(), pass.kind.into(), pass.started_at.into(), ended_at.into()].into_iter().chain(error);
-    connection.run(&RECORD_BEFORE_UPDATE, View::Statement, values);
-}
-
-/// Returns when the last successful pass ended, of a cell, a source type and a service if it has them.
-pub fn last(
-    connection: &Connection,
-    kind: &str,
-    cell_id: Option<i64>,
-    source_type: Option<&str>,
-    service: Option<&str>,
-) -> Option<Moment> {
-    let values = [kind.into(), cell_id.into(), source_type.into(), service.into()];
-    connection.run(&LAST, View::Latest, values).first(|row| row.must(1))
+    let (id, ended_at) = (Uuid::now_v7(), Moment::now());
+    insert_before_update(connection, id, pass.kind, pass.started_at, ended_at, &failure.sqlstate, &failure.message);
 }
 
 /// Number of rows that the log keeps for each kind.
@@ -108,8 +93,7 @@ impl<'a> Pass<'a> {
 
     /// It succeeded, and is of a kind of which only failures are logged: records it if the newest pass of its kind failed.
     pub fn recovered(self, connection: &Connection) {
-        let values = [self.kind.into(), self.cell_id.into(), self.source_type.into(), self.service.into()];
-        if connection.run(&FAILED_LAST, View::Latest, values).first(|row| row.must(1)).unwrap_or(false) {
+        if failed_last(connection, self.kind, self.cell_id, self.source_type, self.service) {
             self.succeeded(connection, &[]);
         }
     }
@@ -122,19 +106,19 @@ impl<'a> Pass<'a> {
     /// Inserts its row. Does not wait for other transactions.
     fn record(self, connection: &Connection, counts: Option<String>, error: Option<(String, String)>) {
         let (sqlstate, message) = error.unzip();
-        let values: [Value; 11] = [
-            self.kind.into(),
-            self.cell_id.into(),
-            self.source_type.into(),
-            self.started_at.into(),
-            Moment::now().into(),
-            counts.map(JsonText).into(),
-            sqlstate.into(),
-            message.into(),
-            MAX_ROWS_PER_KIND.into(),
-            pg_uuid(Uuid::now_v7()).into(),
-            self.service.into(),
-        ];
-        connection.run(&RECORD, View::Statement, values);
+        insert(
+            connection,
+            Uuid::now_v7(),
+            self.kind,
+            self.cell_id,
+            self.source_type,
+            self.service,
+            self.started_at,
+            Moment::now(),
+            counts.map(JsonText),
+            sqlstate.as_deref(),
+            message.as_deref(),
+            MAX_ROWS_PER_KIND,
+        );
     }
 }

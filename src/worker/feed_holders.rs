@@ -43,7 +43,7 @@ impl FeedHolders {
             Ok(holders) => {
                 for holder in holders {
                     background::terminate(holder.pid);
-                    error::log_ended_feed_holder(&holder.role, holder.pid, timeout);
+                    error::log_ended_feed_holder(holder.role.as_deref().unwrap_or_default(), holder.pid, timeout);
                 }
             }
             Err(Stopped::ByError(caught)) => error::log_failed_pass(JOB, &Failure::from(&caught)),

@@ -8,13 +8,13 @@ use claims_model::source_range::{self, SourceRange};
 
 use super::doubles::Doubles;
 use super::rows::{self, LockedRows};
+use super::statements::{BatchCounts, CollidingName, ImportKey};
 use crate::cell::client::Service;
 use crate::cell::client::imports::{ImportList, RefusedRecord};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
 use crate::error::ClaimsError;
 use crate::store::cell::expected::{Attribute, ClaimedRow};
-use crate::store::cell::imports::{self, BatchCounts, CollidingName, ImportKey};
 use pg::spi::Connection;
 use pg::wait;
 
@@ -98,7 +98,7 @@ impl<'b, 'c> Batch<'b, 'c> {
         self.counts.rows -= temporary.len() as i64;
         locked_by_others.extend(temporary.into_iter().map(|claim| claim.source_id));
         if !locked_by_others.is_empty() {
-            imports::add_leftovers(self.connection, self.key, locked_by_others);
+            self.key.add_leftovers(self.connection, &locked_by_others);
         }
         Ok(())
     }
@@ -123,14 +123,13 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
         self.collide(&colliding);
         let done: Vec<_> = ids.iter().filter(|id| !held.contains(*id)).cloned().collect();
-        let count = done.len();
-        imports::remove_leftovers(self.connection, self.key, done);
-        Ok(count)
+        self.key.remove_leftovers(self.connection, &done);
+        Ok(done.len())
     }
 
     fn collide(&mut self, names: &[CollidingName]) {
         if !names.is_empty() {
-            self.counts.collisions += imports::add_collisions(self.connection, self.key, names) as i64;
+            self.counts.collisions += self.key.add_collisions(self.connection, names) as i64;
         }
     }
 

@@ -7,6 +7,7 @@ mod batch;
 mod doubles;
 pub mod preview;
 mod rows;
+mod statements;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use claims_model::source_range::SourceRange;
 use claims_model::{BadInput, Problem};
 
 use self::batch::Batch;
+use self::statements::{ImportKey, ImportState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::reading;
@@ -23,7 +25,6 @@ use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
 use crate::error::{ClaimsError, ImportError, ImportProgress, notice_of_import};
 use crate::store::catalog;
-use crate::store::cell::imports::{self, ImportKey, ImportState};
 use crate::{access, arguments};
 use pg::prelude::*;
 use pg::spi::{self, Connection};
@@ -135,12 +136,12 @@ fn in_range(number: i32, most: i32, name: &str, allowed: &'static str) -> Result
 fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
     let expected = Expected::at(connection, &key.source_type, &key.service);
     must_have_columns(&expected, key)?;
-    if let Some(pid) = imports::running(connection, key) {
+    if let Some(pid) = statements::running(connection, key.cell_id, &key.source_type) {
         return Err(ImportError::Running { source_type: key.source_type.clone(), pid }.into());
     }
     let service = Service::new(connection, &key.service, key.cell_id)?;
     epoch::act_as(connection, &service, key.cell_id).map_err(unreachable)?;
-    imports::begin(connection, key, expected.estimated_rows());
+    key.begin(connection, expected.estimated_rows());
     Ok(())
 }
 
@@ -199,7 +200,7 @@ impl Call {
     fn step(&mut self, connection: &Connection) -> Result<(ImportState, bool), ClaimsError> {
         let key = self.key.clone();
         let not_begun = || ImportError::NotBegun { source_type: key.source_type.clone() };
-        let mut state = imports::lock(connection, &key).ok_or_else(not_begun)?;
+        let mut state = key.lock(connection).ok_or_else(not_begun)?;
         let expected = Expected::at(connection, &key.source_type, &key.service);
         must_have_columns(&expected, &key)?;
         let service = Service::new(connection, &key.service, key.cell_id)?;
@@ -220,7 +221,7 @@ impl Call {
         let is_finished = state.is_read && !has_leftovers;
         let counts = batch.counts;
         self.rows += counts.rows;
-        imports::advance(connection, &key, &state, &counts, self.rate().round() as i64, is_finished);
+        key.advance(connection, &state, &counts, self.rate().round() as i64, is_finished);
         state.rows_done += counts.rows;
         state.collisions += counts.collisions;
         Ok((state, is_finished))
@@ -273,7 +274,7 @@ impl Call {
         if self.retried_up_to.is_empty() && self.retried.elapsed() < RETRY_INTERVAL && !is_read {
             return Ok(true);
         }
-        let ids = imports::leftovers(connection, &self.key, &self.retried_up_to, self.batch);
+        let ids = self.key.leftovers(connection, &self.retried_up_to, self.batch);
         if ids.is_empty() {
             let was_first = self.retried_up_to.is_empty();
             self.retried_up_to.clear();

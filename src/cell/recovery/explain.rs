@@ -6,12 +6,12 @@ use claims_model::judge::{Step, after_fencing};
 use uuid::Uuid;
 
 use super::judge::{self, JudgedLease};
+use super::traces::{self, LocalTraces};
 use crate::access;
 use crate::arguments::required;
 use crate::cell::client::{Service, unreachable};
 use crate::error::ClaimsError;
 use crate::store::catalog;
-use crate::store::cell::explain::{self, LocalTraces};
 use pg::clock::Moment;
 use pg::name::Name;
 use pg::prelude::*;
@@ -98,7 +98,7 @@ fn explain_one(
     let xact_status = cell_xid.and_then(xact::status);
     // As judge_leases does: read the state of the transaction before the tracked leases.
     let step = outstanding.map(|outstanding| judge::step(connection, &JudgedLease::from(outstanding)));
-    let local = explain::local(connection, lease, cell_xid);
+    let local = traces::local(connection, lease, cell_xid).unwrap_or_default();
     let (verdict, advice) = match (step, outcome.as_deref()) {
         (Some(step), _) => (after_fencing(step, true).name(), advice(step, &local)),
         (None, outcome) => settled(outcome, &local),

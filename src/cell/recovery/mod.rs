@@ -2,5 +2,7 @@
 
 mod explain;
 pub mod judge;
+mod orphans;
 pub mod reconcile;
 pub mod remaining;
+mod traces;

@@ -12,13 +12,14 @@ use claims_model::{BadInput, Problem};
 use uuid::Uuid;
 
 use super::judge::{JudgedLease, judge};
+use super::orphans;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{self, CellError, ClaimsError};
 use crate::store::catalog;
-use crate::store::cell::{orphans, tracked};
+use crate::store::cell::tracked;
 use crate::store::pass_log::Pass;
 use crate::{access, arguments, settings};
 use pg::prelude::*;
@@ -146,7 +147,7 @@ impl<G: Transactions> Recovery<'_, G> {
         let tally = self.run(&service)?;
         self.transactions.in_database(|connection| {
             tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
-            orphans::replace(connection, (self.cell_id, server), &tally.orphans, &tally.unknown);
+            orphans::replace(connection, self.cell_id, server, &tally.orphans, &tally.unknown);
             log.succeeded(connection, &tally.counts());
             Ok(())
         })?;
