@@ -14,10 +14,10 @@ use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
+use crate::cell::ids::sequences;
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
 use crate::store::cell::epochs::{self, CellEpochs};
-use crate::store::cell::ids;
 use crate::store::worker;
 use pg::background::{self, Errand};
 use pg::foreign;
@@ -181,7 +181,7 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         let before = epochs::stored(connection, cell_id, &server);
         let made = make(connection, &service, cell_id, &before, before.own)?;
         // The database that acted until now may have drawn ids from these ranges since this one was copied.
-        if let Some(name) = ids::discard(connection, cell_id) {
+        if let Some(name) = sequences::discard(connection, cell_id) {
             return Err(IdsError::SequenceBusy { name }.into());
         }
         service.present_epoch(cell_id, made, Presenting::Adopted(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;

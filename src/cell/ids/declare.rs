@@ -3,9 +3,9 @@
 use claims_model::limits::KIND_CHARS;
 use claims_model::{BadInput, Problem};
 
+use super::sequences::{self, Sequence};
 use crate::cell::wakeup;
 use crate::error::{ClaimsError, IdsError};
-use crate::store::cell::ids::{self, Sequence};
 use crate::{access, arguments};
 use pg::name::Relation;
 use pg::prelude::*;
@@ -33,10 +33,10 @@ fn declare(
 ) -> Result<(), ClaimsError> {
     let Relation(oid) = arguments::required(sequence, "sequence")?;
     let low_water = arguments::required(low_water, "low_water")?;
-    let sequence = ids::sequence(connection, oid).ok_or(IdsError::NoSuchSequence)?;
+    let sequence = sequences::sequence(connection, oid).ok_or(IdsError::NoSuchSequence)?;
     access::own_or_administer(sequence.owner)?;
     let Some(id_space) = id_space else {
-        return match ids::forget(connection, oid) {
+        return match sequences::forget(connection, oid) {
             true => Ok(()),
             false => Err(IdsError::NotInUse { name: sequence.name }.into()),
         };
@@ -48,17 +48,17 @@ fn declare(
     must_fit(&sequence)?;
     // A sequence that draws from the space as it should keeps its ranges.
     let draws = sequence.limits.is_some_and(|limits| {
-        ids::lock(connection, oid).and_then(|declared| declared.current).is_some_and(|range| limits.fit(range))
+        sequences::lock(connection, oid).and_then(|declared| declared.current).is_some_and(|range| limits.fit(range))
     });
-    if draws && ids::set_low_water(connection, oid, &id_space, low_water) {
+    if draws && sequences::set_low_water(connection, oid, &id_space, low_water) {
         wakeup::has_work();
         return Ok(());
     }
     if !sequence.exhaust(connection, None) {
         return Err(IdsError::SequenceBusy { name: sequence.name }.into());
     }
-    ids::forget(connection, oid);
-    ids::declare(connection, oid, &id_space, low_water);
+    sequences::forget(connection, oid);
+    sequences::declare(connection, oid, &id_space, low_water);
     wakeup::has_work();
     Ok(())
 }

@@ -2,3 +2,4 @@
 
 pub mod declare;
 pub mod refill;
+pub mod sequences;

@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use super::declare::MAX_LOW_WATER;
+use super::sequences::{self, IdSequence, Sequence};
 use crate::cell::client::ids::{Ids, RangeState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::{ClaimsError, IdsError};
 use crate::store::catalog;
-use crate::store::cell::ids::{self, IdSequence, Sequence};
 use crate::store::pass_log::Pass;
 use crate::{access, arguments};
 use pg::prelude::*;
@@ -55,10 +55,10 @@ pub fn refill<G: Transactions>(
 ) -> Result<Refilled, G::Error> {
     let log = Pass::begin("refill", Some(cell_id), None, Some(server));
     let (has_sequences, due) = transactions.in_database(|connection| {
-        let mut sequences = ids::of_cell(connection, cell_id, confirmed_for);
-        if sequences.iter().any(|declared| ids::sequence(connection, declared.oid).is_none()) {
-            ids::forget_dropped(connection);
-            sequences = ids::of_cell(connection, cell_id, confirmed_for);
+        let mut sequences = sequences::of_cell(connection, cell_id, confirmed_for);
+        if sequences.iter().any(|declared| sequences::sequence(connection, declared.oid).is_none()) {
+            sequences::forget_dropped(connection);
+            sequences = sequences::of_cell(connection, cell_id, confirmed_for);
         }
         let has_sequences = !sequences.is_empty();
         sequences.retain(|declared| declared.is_unconfirmed || needs_range(connection, declared));
@@ -88,7 +88,7 @@ pub fn refill<G: Transactions>(
 
 /// Returns whether a sequence needs a range, or was altered so that it is not known how many ids are left.
 fn needs_range(connection: &Connection, declared: &IdSequence) -> bool {
-    let Some(sequence) = ids::sequence(connection, declared.oid) else { return false };
+    let Some(sequence) = sequences::sequence(connection, declared.oid) else { return false };
     declared.next.is_some() || declared.current.is_none() || sequence.remaining(connection) < declared.low_water
 }
 
@@ -125,7 +125,7 @@ impl<G: Transactions> Refill<'_, G> {
             }
         }
         let step = self.within(|connection| {
-            ids::confirmed(connection, declared.oid);
+            sequences::confirmed(connection, declared.oid);
             step(connection, declared)
         })?;
         let mut leased = 0;
@@ -172,35 +172,37 @@ impl<G: Transactions> Refill<'_, G> {
 
     /// Takes a range away that this database may not use any more.
     fn give_up(&self, connection: &Connection, declared: &IdSequence, is_current: bool) -> Result<(), ClaimsError> {
-        let Some(mut now) = ids::lock(connection, declared.oid) else { return Ok(()) };
+        let Some(mut now) = sequences::lock(connection, declared.oid) else { return Ok(()) };
         // Another pass may have replaced it meanwhile.
         if is_current && now.current == declared.current {
-            let Some(sequence) = ids::sequence(connection, declared.oid) else { return Ok(()) };
-            if !sequence.exhaust(connection, Some(ids::LOCK_TIMEOUT_MS)) {
+            let Some(sequence) = sequences::sequence(connection, declared.oid) else { return Ok(()) };
+            if !sequence.exhaust(connection, Some(sequences::LOCK_TIMEOUT_MS)) {
                 return Err(IdsError::SequenceBusy { name: sequence.name }.into());
             }
             now.current = None;
         } else if !is_current && now.next == declared.next {
             now.next = None;
         }
-        ids::record(connection, &now, self.cell_id);
+        sequences::record(connection, &now, self.cell_id);
         Ok(())
     }
 
     /// Stores a leased range. If another pass has stored one meanwhile, this range is lost.
     fn store_next(&self, connection: &Connection, declared: &IdSequence, range: Ids) {
-        if let Some(now) = ids::lock(connection, declared.oid).filter(|now| now.next.is_none()) {
-            ids::record(connection, &IdSequence { next: Some(range), ..now }, self.cell_id);
+        if let Some(now) = sequences::lock(connection, declared.oid).filter(|now| now.next.is_none()) {
+            sequences::record(connection, &IdSequence { next: Some(range), ..now }, self.cell_id);
         }
     }
 
     /// Has a sequence continue with the range that is stored for it.
     fn apply(&self, connection: &Connection, declared: &IdSequence) -> Result<(), ClaimsError> {
-        let Some(now) = ids::lock(connection, declared.oid) else { return Ok(()) };
-        let (Some(next), Some(sequence)) = (now.next, ids::sequence(connection, declared.oid)) else { return Ok(()) };
+        let Some(now) = sequences::lock(connection, declared.oid) else { return Ok(()) };
+        let (Some(next), Some(sequence)) = (now.next, sequences::sequence(connection, declared.oid)) else {
+            return Ok(());
+        };
         // PostgreSQL has no sequence of one value. A single id at the end of a space stays unused.
         if next.0 == next.1 && now.current.is_none_or(|current| current.1.checked_add(1) != Some(next.0)) {
-            ids::record(connection, &IdSequence { next: None, ..now }, self.cell_id);
+            sequences::record(connection, &IdSequence { next: None, ..now }, self.cell_id);
             return Ok(());
         }
         let follows = now.current.filter(|current| current.1.checked_add(1) == Some(next.0));
@@ -214,13 +216,14 @@ impl<G: Transactions> Refill<'_, G> {
             None if sequence.continue_with(connection, next) => next,
             None => return Err(IdsError::SequenceBusy { name: sequence.name }.into()),
         };
-        ids::record(connection, &IdSequence { current: Some(current), next: None, ..now }, self.cell_id);
+        sequences::record(connection, &IdSequence { current: Some(current), next: None, ..now }, self.cell_id);
         Ok(())
     }
 }
 
 fn step(connection: &Connection, declared: &IdSequence) -> Result<Step, ClaimsError> {
-    let (Some(now), Some(sequence)) = (ids::lock(connection, declared.oid), ids::sequence(connection, declared.oid))
+    let (Some(now), Some(sequence)) =
+        (sequences::lock(connection, declared.oid), sequences::sequence(connection, declared.oid))
     else {
         return Ok(Step::Nothing);
     };
@@ -241,11 +244,11 @@ fn step(connection: &Connection, declared: &IdSequence) -> Result<Step, ClaimsEr
     let size = wanted.saturating_mul(limits.increment).min(2 * MAX_LOW_WATER);
     // No range ends with the smallest id, so this one begins a block.
     let after = now.current.map_or(i64::MIN, |range| range.1);
-    Ok(Step::Lease((size, after, limits.of_type.1), ids::ranges(connection, &now.id_space)))
+    Ok(Step::Lease((size, after, limits.of_type.1), sequences::ranges(connection, &now.id_space)))
 }
 
 fn unknown(connection: &Connection, declared: &IdSequence, range: Ids) -> ClaimsError {
-    let name = ids::sequence(connection, declared.oid).map_or_else(String::new, |sequence| sequence.name);
+    let name = sequences::sequence(connection, declared.oid).map_or_else(String::new, |sequence| sequence.name);
     IdsError::Unknown { name, id_range: shown(range) }.into()
 }
 

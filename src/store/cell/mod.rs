@@ -9,7 +9,6 @@ pub mod epochs;
 pub mod estimate;
 mod event_triggers;
 pub mod expected;
-pub mod ids;
 pub mod keys;
 pub mod observations;
 pub mod passes;

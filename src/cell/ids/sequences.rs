@@ -8,47 +8,88 @@ use pgrx::pg_sys::Oid;
 
 use pg::lock::{self, Strength};
 use pg::owner::{as_role, as_superuser};
+use pg::query::{query, record};
 use pg::settings::LockWaits;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
 
-statement! {
-    /// Returns relation $1, which need not be a sequence.
-    SEQUENCE(OIDOID) =
-        "SELECT c.oid::regclass::text, c.relowner, c.relpersistence::text, q.seqrelid IS NOT NULL, q.seqmin, q.seqmax, q.seqincrement,
-                q.seqcycle, CASE q.seqtypid WHEN 'int2'::regtype THEN 32767 WHEN 'int4'::regtype THEN 2147483647 ELSE 9223372036854775807 END,
-                CASE q.seqtypid WHEN 'int2'::regtype THEN -32768 WHEN 'int4'::regtype THEN -2147483648 ELSE -9223372036854775808 END
-           FROM pg_class c LEFT JOIN pg_sequence q ON q.seqrelid = c.oid WHERE c.oid = $1";
-    DECLARE(OIDOID, TEXTOID, INT8OID) =
-        "INSERT INTO claims.id_sequences (sequence_name, id_space, low_water) VALUES ($1::regclass, $2, $3)";
-    LOWER(OIDOID, TEXTOID, INT8OID) =
-        "UPDATE claims.id_sequences i SET low_water = $3 WHERE i.sequence_name = $1::regclass AND i.id_space = $2";
-    FORGET(OIDOID) = "DELETE FROM claims.id_sequences i WHERE i.sequence_name = $1::regclass";
-    FORGET_DROPPED() =
+record! {
+    /// A relation, which need not be a sequence.
+    struct Relation {
+        name: String,
+        owner: Oid,
+        persistence: String,
+        is_sequence: bool,
+        first: Option<i64>,
+        last: Option<i64>,
+        increment: Option<i64>,
+        cycles: Option<bool>,
+        least_of_type: i64,
+        greatest_of_type: i64,
+    }
+
+    /// A declared sequence.
+    struct Declared {
+        oid: Oid,
+        id_space: String,
+        low_water: i64,
+        first: Option<i64>,
+        last: Option<i64>,
+        next_first: Option<i64>,
+        next_last: Option<i64>,
+        is_unconfirmed: bool,
+    }
+
+    struct Range {
+        first: i64,
+        last: i64,
+    }
+}
+
+query! {
+    fn relation(oid: Oid) -> Option<Relation> = [Latest]
+        "SELECT c.oid::regclass::text AS name, c.relowner AS owner, c.relpersistence::text AS persistence, q.seqrelid IS NOT NULL AS is_sequence,
+                q.seqmin AS first, q.seqmax AS last, q.seqincrement AS increment, q.seqcycle AS cycles,
+                CASE q.seqtypid WHEN 'int2'::regtype THEN -32768 WHEN 'int4'::regtype THEN -2147483648 ELSE -9223372036854775808 END AS least_of_type,
+                CASE q.seqtypid WHEN 'int2'::regtype THEN 32767 WHEN 'int4'::regtype THEN 2147483647 ELSE 9223372036854775807 END AS greatest_of_type
+           FROM pg_class c LEFT JOIN pg_sequence q ON q.seqrelid = c.oid WHERE c.oid = :oid";
+    /// Declares a sequence, which has no ranges yet.
+    pub fn declare(sequence: Oid, id_space: &str, low_water: i64) = [Statement]
+        "INSERT INTO claims.id_sequences (sequence_name, id_space, low_water) VALUES (:sequence::regclass, :id_space, :low_water)";
+    /// Changes the low-water mark of a sequence. Returns false if the sequence does not use this space.
+    pub fn set_low_water(sequence: Oid, id_space: &str, low_water: i64) -> bool = [Statement]
+        "UPDATE claims.id_sequences i SET low_water = :low_water WHERE i.sequence_name = :sequence::regclass AND i.id_space = :id_space";
+    /// Forgets a sequence. Returns whether it was declared.
+    pub fn forget(sequence: Oid) -> bool = [Statement] "DELETE FROM claims.id_sequences i WHERE i.sequence_name = :sequence::regclass";
+    pub fn forget_dropped() = [LatestToWrite]
         "DELETE FROM claims.id_sequences i WHERE NOT EXISTS (SELECT FROM pg_sequence q WHERE q.seqrelid = i.sequence_name)";
-    /// Returns the sequences of cell $1, and those of no cell yet. The last column says whether the service should be asked: it was
-    /// last asked more than $2 seconds ago.
-    OF_CELL(INT8OID, INT8OID) =
-        "SELECT i.sequence_name::oid, i.id_space, i.low_water, lower(i.id_range), upper(i.id_range) - 1, lower(i.next_range),
-                upper(i.next_range) - 1, coalesce(i.confirmed_at < clock_timestamp() - make_interval(secs => $2), true)
-           FROM claims.id_sequences i WHERE i.cell_id = $1 OR i.cell_id IS NULL ORDER BY i.sequence_name::oid";
-    /// Returns the ranges of this database in space $1, of all cells and sequences.
-    RANGES(TEXTOID) =
-        "SELECT lower(r.id_range), upper(r.id_range) - 1
+    /// Returns the sequences of a cell, and those of no cell yet. The service should be asked about those that it was last asked about more
+    /// than `confirmed_for` seconds ago.
+    fn declared_of(cell_id: i64, confirmed_for: i64) -> Vec<Declared> = [Latest]
+        "SELECT i.sequence_name::oid AS oid, i.id_space, i.low_water, lower(i.id_range) AS first, upper(i.id_range) - 1 AS last,
+                lower(i.next_range) AS next_first, upper(i.next_range) - 1 AS next_last,
+                coalesce(i.confirmed_at < clock_timestamp() - make_interval(secs => :confirmed_for), true) AS is_unconfirmed
+           FROM claims.id_sequences i WHERE i.cell_id = :cell_id OR i.cell_id IS NULL ORDER BY i.sequence_name::oid";
+    /// Returns the ranges of this database in a space, of all cells and sequences.
+    fn all_ranges(id_space: &str) -> Vec<Range> = [Latest]
+        "SELECT lower(r.id_range) AS first, upper(r.id_range) - 1 AS last
            FROM claims.id_sequences i CROSS JOIN LATERAL (VALUES (i.id_range), (i.next_range)) AS r (id_range)
-          WHERE i.id_space = $1 AND r.id_range IS NOT NULL";
-    LOCK(OIDOID) =
-        "SELECT i.sequence_name::oid, i.id_space, i.low_water, lower(i.id_range), upper(i.id_range) - 1, lower(i.next_range),
-                upper(i.next_range) - 1, false
-           FROM claims.id_sequences i WHERE i.sequence_name = $1::regclass FOR UPDATE SKIP LOCKED";
-    RECORD(OIDOID, INT8OID, INT8OID, INT8OID, INT8OID, INT8OID) =
+          WHERE i.id_space = :id_space AND r.id_range IS NOT NULL";
+    fn lock_declared(sequence: Oid) -> Option<Declared> = [LatestToWrite]
+        "SELECT i.sequence_name::oid AS oid, i.id_space, i.low_water, lower(i.id_range) AS first, upper(i.id_range) - 1 AS last,
+                lower(i.next_range) AS next_first, upper(i.next_range) - 1 AS next_last, false AS is_unconfirmed
+           FROM claims.id_sequences i WHERE i.sequence_name = :sequence::regclass FOR UPDATE SKIP LOCKED";
+    fn set_ranges(sequence: Oid, cell_id: i64, first: Option<i64>, last: Option<i64>, next_first: Option<i64>, next_last: Option<i64>)
+        = [LatestToWrite]
         "UPDATE claims.id_sequences i
-            SET cell_id = $2, id_range = CASE WHEN $3 IS NOT NULL THEN int8range($3, $4, '[]') END,
-                next_range = CASE WHEN $5 IS NOT NULL THEN int8range($5, $6, '[]') END
-          WHERE i.sequence_name = $1::regclass";
-    CONFIRMED(OIDOID) = "UPDATE claims.id_sequences i SET confirmed_at = clock_timestamp() WHERE i.sequence_name = $1::regclass";
-    RAISE_MAXIMUM(OIDOID, INT8OID, INT8OID) = "UPDATE pg_sequence q SET seqmax = $3 WHERE q.seqrelid = $1 AND q.seqmax = $2";
+            SET cell_id = :cell_id, id_range = CASE WHEN :first IS NOT NULL THEN int8range(:first, :last, '[]') END,
+                next_range = CASE WHEN :next_first IS NOT NULL THEN int8range(:next_first, :next_last, '[]') END
+          WHERE i.sequence_name = :sequence::regclass";
+    /// Notes that the service has confirmed the ranges of a sequence.
+    pub fn confirmed(sequence: Oid) = [LatestToWrite]
+        "UPDATE claims.id_sequences i SET confirmed_at = clock_timestamp() WHERE i.sequence_name = :sequence::regclass";
+    fn set_maximum(sequence: Oid, before: i64, maximum: i64) -> bool = [LatestToWrite]
+        "UPDATE pg_sequence q SET seqmax = :maximum WHERE q.seqrelid = :sequence AND q.seqmax = :before";
 }
 
 /// The first and the last id of a range.
@@ -100,16 +141,19 @@ pub struct IdSequence {
 }
 
 pub fn sequence(connection: &Connection, oid: Oid) -> Option<Sequence> {
-    connection.run(&SEQUENCE, View::Latest, [oid.into()]).first(|row| Sequence {
+    let found = relation(connection, oid)?;
+    let range = found.first.zip(found.last);
+    let limits = range.zip(found.increment).zip(found.cycles).filter(|_| found.is_sequence);
+    Some(Sequence {
         oid,
-        name: row.must(1),
-        owner: row.must(2),
-        is_permanent: row.must::<String>(3) == "p",
-        limits: row.must::<bool>(4).then(|| Limits {
-            range: (row.must(5), row.must(6)),
-            increment: row.must(7),
-            cycles: row.must(8),
-            of_type: (row.must(10), row.must(9)),
+        name: found.name,
+        owner: found.owner,
+        is_permanent: found.persistence == "p",
+        limits: limits.map(|((range, increment), cycles)| Limits {
+            range,
+            increment,
+            cycles,
+            of_type: (found.least_of_type, found.greatest_of_type),
         }),
     })
 }
@@ -164,53 +208,35 @@ impl Sequence {
     /// Raises the maximum, without a lock that nextval() would wait for. Returns false if somebody has altered the sequence.
     pub fn raise_maximum(&self, connection: &Connection, from: i64, to: i64) -> bool {
         lock::table(self.oid, Strength::AgainstAlter);
-        let values = [self.oid.into(), from.into(), to.into()];
-        as_superuser(|| connection.run(&RAISE_MAXIMUM, View::LatestToWrite, values).count() == 1)
+        as_superuser(|| set_maximum(connection, self.oid, from, to))
     }
-}
-
-/// Declares a sequence, which has no ranges yet.
-pub fn declare(connection: &Connection, sequence: Oid, id_space: &str, low_water: i64) {
-    connection.run(&DECLARE, View::Statement, [sequence.into(), id_space.into(), low_water.into()]);
-}
-
-/// Changes the low-water mark of a sequence. Returns false if the sequence does not use this space.
-pub fn set_low_water(connection: &Connection, sequence: Oid, id_space: &str, low_water: i64) -> bool {
-    connection.run(&LOWER, View::Statement, [sequence.into(), id_space.into(), low_water.into()]).count() == 1
-}
-
-/// Forgets a sequence. Returns whether it was declared.
-pub fn forget(connection: &Connection, sequence: Oid) -> bool {
-    connection.run(&FORGET, View::Statement, [sequence.into()]).count() == 1
-}
-
-pub fn forget_dropped(connection: &Connection) {
-    connection.run(&FORGET_DROPPED, View::LatestToWrite, []);
 }
 
 /// Returns the sequences of a cell. Those that the service was asked about within so many seconds need not be confirmed.
 pub fn of_cell(connection: &Connection, cell_id: i64, confirmed_for: i64) -> Vec<IdSequence> {
-    connection.run(&OF_CELL, View::Latest, [cell_id.into(), confirmed_for.into()]).map(|row| of_row(&row))
+    declared_of(connection, cell_id, confirmed_for).into_iter().map(IdSequence::from).collect()
 }
 
 /// Returns the ranges of this database in a space.
 pub fn ranges(connection: &Connection, id_space: &str) -> Vec<Ids> {
-    connection.run(&RANGES, View::Latest, [id_space.into()]).map(|row| (row.must(1), row.must(2)))
+    all_ranges(connection, id_space).into_iter().map(|range| (range.first, range.last)).collect()
 }
 
 /// Locks the row of a sequence and returns it, unless another session has locked it or it is gone.
 pub fn lock(connection: &Connection, sequence: Oid) -> Option<IdSequence> {
-    connection.run(&LOCK, View::LatestToWrite, [sequence.into()]).first(|row| of_row(&row))
+    lock_declared(connection, sequence).map(IdSequence::from)
 }
 
-fn of_row(row: &pg::spi::Row) -> IdSequence {
-    IdSequence {
-        oid: row.must(1),
-        id_space: row.must(2),
-        low_water: row.must(3),
-        current: row.get(4).zip(row.get(5)),
-        next: row.get(6).zip(row.get(7)),
-        is_unconfirmed: row.must(8),
+impl From<Declared> for IdSequence {
+    fn from(row: Declared) -> Self {
+        IdSequence {
+            oid: row.oid,
+            id_space: row.id_space,
+            low_water: row.low_water,
+            current: row.first.zip(row.last),
+            next: row.next_first.zip(row.next_last),
+            is_unconfirmed: row.is_unconfirmed,
+        }
     }
 }
 
@@ -218,13 +244,7 @@ fn of_row(row: &pg::spi::Row) -> IdSequence {
 pub fn record(connection: &Connection, sequence: &IdSequence, cell_id: i64) {
     let (first, last) = sequence.current.unzip();
     let (next_first, next_last) = sequence.next.unzip();
-    let values = [sequence.oid.into(), cell_id.into(), first.into(), last.into(), next_first.into(), next_last.into()];
-    connection.run(&RECORD, View::LatestToWrite, values);
-}
-
-/// Notes that the service has confirmed the ranges of a sequence.
-pub fn confirmed(connection: &Connection, sequence: Oid) {
-    connection.run(&CONFIRMED, View::LatestToWrite, [sequence.into()]);
+    set_ranges(connection, sequence.oid, cell_id, first, last, next_first, next_last);
 }
 
 /// Takes the ranges of a cell's sequences away. Returns the name of a sequence that could not be locked in time, for which this did
