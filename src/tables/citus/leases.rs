@@ -102,7 +102,10 @@ impl LeaseTables for Citus {
                 }
             }
         };
-        Ok(leases_by_shard(connection, list).into_iter().flat_map(end).collect())
+        let mut ended: Vec<_> = leases_by_shard(connection, list).into_iter().flat_map(end).collect();
+        // The order in which the change feed tells of them.
+        ended.sort_by_key(|row| row.uuid);
+        Ok(ended)
     }
 
     fn lock_free(&self, connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uuid> {
