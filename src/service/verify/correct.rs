@@ -1,6 +1,6 @@
-//! Corrects claims at the service: each by one statement, so that a bucket is never free between two statements.
+//! Corrects claims at the service: replaces a claim by one statement, so that a bucket is never free between two statements.
 
-use claims_model::lookalike::{NewSkeleton, skeleton_of};
+use claims_model::lookalike::{NewSkeleton, skeletons};
 use claims_model::verify::{Discrepancy, Outcome};
 use claims_model::{Bucket, Claim};
 use pgrx::PgSqlErrorCode as Code;
@@ -18,20 +18,14 @@ use crate::tables::{CONTENTION_SQLSTATES, EndedSkeletons};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::subtransaction::{Undone, in_one};
+use pg::xact::Surroundings;
 
 /// Milliseconds to wait for a lock: none at first; where that was in vain, long enough for a table that is
 /// being extended.
 const FIRST_LOCK_TIMEOUT_MS: i64 = 1;
 const LOCK_TIMEOUT_MS: i64 = 5;
 
-/// The result of one correction.
-enum Corrected {
-    Done,
-    /// The claim has changed since it was compared.
-    Changed,
-}
-
-/// Corrects the findings, in bucket order, and stores in each its outcome. It waits for no transaction: a claim that another open
+/// Corrects the findings, and stores in each its outcome. It waits for no transaction: a claim that another open
 /// transaction holds is `busy`. It corrects all in one subtransaction, or all except those that fail.
 pub fn correct(call: &CellCall, what: &'static str, recent: Interval, findings: &mut [Finding]) {
     let open: Vec<_> = (0..findings.len()).filter(|at| findings[*at].outcome.is_none()).collect();
@@ -43,12 +37,11 @@ pub fn correct(call: &CellCall, what: &'static str, recent: Interval, findings: 
     let correct = |open: &[usize]| {
         let _waits = LockWaits::limit(if is_first { FIRST_LOCK_TIMEOUT_MS } else { LOCK_TIMEOUT_MS });
         is_first = false;
-        call.bounded_within(around, || {
-            open.iter().try_for_each(|at| match correct_one(call, &findings[*at]) {
-                Corrected::Done => Ok(()),
-                Corrected::Changed => Err(()),
-            })
-        })
+        let chosen: Vec<&Finding> = open.iter().map(|at| &findings[*at]).collect();
+        // Where a statement costs no message each claim has its own, in bucket order, which is that of all locks.
+        let together = if call.tables.are_distributed() { chosen.len() } else { 1 };
+        let is_done = || chosen.chunks(together).all(|part| correct_all(call, around, part));
+        call.bounded_within(around, || if is_done() { Ok(()) } else { Err(()) })
     };
     let troubled = in_one(&CONTENTION_SQLSTATES, &open, correct).failed;
     for at in open {
@@ -87,32 +80,43 @@ fn tell(call: &CellCall, what: &'static str, findings: &[Finding]) {
     audit::changed(call, what, &sets);
 }
 
-fn correct_one(call: &CellCall, finding: &Finding) -> Corrected {
-    let done = match (finding.discrepancy, finding.expected, finding.actual.as_ref()) {
-        (Discrepancy::Missing, Some(expected), _) => {
-            verify::add(call.connection, call.cell_id, expected) && take_skeleton(call, &expected.bucket)
-        }
-        (Discrepancy::Different, Some(expected), Some(actual)) => verify::replace(call.connection, actual, expected),
-        (Discrepancy::Extra, _, Some(actual)) => {
-            let removed = verify::remove(call.connection, actual);
-            free_skeleton(call, &actual.claim.bucket);
-            removed
-        }
-        // A finding always has the parts that its kind needs.
-        _ => false,
+/// Corrects all of the findings. Returns `false` if one of the claims has changed since it was compared.
+fn correct_all(call: &CellCall, around: Surroundings, findings: &[&Finding]) -> bool {
+    let of = |discrepancy| findings.iter().filter(move |finding| finding.discrepancy == discrepancy);
+    let extra: Vec<&Actual> = of(Discrepancy::Extra).filter_map(|finding| finding.actual.as_ref()).collect();
+    let different: Vec<(&Actual, &Claim)> =
+        of(Discrepancy::Different).filter_map(|finding| finding.actual.as_ref().zip(finding.expected)).collect();
+    let missing: Vec<&Claim> = of(Discrepancy::Missing).filter_map(|finding| finding.expected).collect();
+
+    let parts = |buckets: Vec<&Bucket>| match buckets.is_empty() {
+        true => Vec::new(),
+        false => call.tables.parts(call.connection, &buckets),
     };
-    if done { Corrected::Done } else { Corrected::Changed }
+    let mut corrected = 0;
+    for part in parts(extra.iter().map(|actual| &actual.claim.bucket).collect()) {
+        corrected += verify::remove(call.connection, &part.iter().map(|at| extra[*at]).collect::<Vec<_>>());
+    }
+    free_skeletons(call, extra.iter().map(|actual| &actual.claim.bucket));
+    for part in parts(different.iter().map(|(_, claim)| &claim.bucket).collect()) {
+        corrected += verify::replace(call.connection, &part.iter().map(|at| different[*at]).collect::<Vec<_>>());
+    }
+    if !missing.is_empty() {
+        corrected += call.tables.add(call.connection, call.cell_id, &missing, around);
+    }
+    corrected == findings.len() && take_skeletons(call, missing.iter().map(|claim| &claim.bucket))
 }
 
-/// Takes the skeleton of a name if its type refuses confusable names.
-fn take_skeleton(call: &CellCall, bucket: &Bucket) -> bool {
-    let Some(skeleton) = skeleton_of(bucket, &call.catalog.types) else { return true };
-    call.tables.take_skeletons(call.connection, &[NewSkeleton { skeleton, bucket, predecessor: None }], true) == 1
+/// Takes the skeletons of names whose types refuse confusable names. Returns whether all of them were free.
+fn take_skeletons<'b>(call: &CellCall, buckets: impl Iterator<Item = &'b Bucket<'b>>) -> bool {
+    let new = |(skeleton, bucket)| NewSkeleton { skeleton, bucket, predecessor: None };
+    let new: Vec<_> = skeletons(buckets, &call.catalog.types).into_iter().map(new).collect();
+    new.is_empty() || call.tables.take_skeletons(call.connection, &new, true) == new.len()
 }
 
-fn free_skeleton(call: &CellCall, bucket: &Bucket) {
-    if let Some(skeleton) = skeleton_of(bucket, &call.catalog.types) {
-        let freed = EndedSkeletons { created: Vec::new(), destroyed: vec![(skeleton, bucket)] };
+fn free_skeletons<'b>(call: &CellCall, buckets: impl Iterator<Item = &'b Bucket<'b>>) {
+    let destroyed = skeletons(buckets, &call.catalog.types);
+    if !destroyed.is_empty() {
+        let freed = EndedSkeletons { created: Vec::new(), destroyed };
         call.tables.settle_skeletons(call.connection, &freed, Ending::Commit);
     }
 }

@@ -7,10 +7,10 @@ use claims_model::lookalike::Skeleton;
 use uuid::Uuid;
 
 use super::door::Citus;
-use super::keys::{by_shard, shard_of_lease, shard_of_skeleton};
+use super::keys::{by_shard, grouped, shard_of_lease, shards_of_skeletons};
 use crate::tables::door::{EndedLease, Key, KeyTables};
 use pg::spi::{Connection, Value};
-use pg::uuid::pg_uuid;
+use pg::uuid::{pg_uuid, pg_uuids};
 
 /// Returns those of the buckets of one shard that another open transaction has written or locked.
 fn buckets_in_flight<'b>(connection: &Connection, shard: i64, buckets: &[&'b Bucket<'b>]) -> Vec<&'b Bucket<'b>> {
@@ -40,24 +40,35 @@ fn is_lease_in_flight(connection: &Connection, lease: Uuid) -> bool {
 
 /// Returns whether another open transaction has written or locked a skeleton.
 fn is_skeleton_in_flight(connection: &Connection, skeleton: Skeleton) -> bool {
-    ask_of_skeleton(connection, skeleton, |shard| format!("is_look_in_flight('{shard}', $1, $2)"))
+    count_skeletons(connection, &[skeleton], |shard| format!("is_look_in_flight('{shard}', n.hash, n.type)")) > 0
 }
 
-/// Returns whether a name with a skeleton is reserved, or is being reserved or unreserved by another open transaction. With
-/// `waits`, waits for that transaction.
-pub fn is_skeleton_reserved(connection: &Connection, skeleton: Skeleton, waits: bool) -> bool {
-    ask_of_skeleton(connection, skeleton, |shard| format!("is_look_reserved('{shard}', $1, $2, {waits})"))
+/// Returns how many of these skeletons a reserved name has, or one that another open transaction reserves or unreserves. With
+/// `waits`, waits for these transactions.
+pub fn count_reserved(connection: &Connection, skeletons: &[Skeleton], waits: bool) -> usize {
+    count_skeletons(connection, skeletons, |shard| format!("is_look_reserved('{shard}', n.hash, n.type, {waits})"))
 }
 
-/// Calls a function of the extension on the node of a skeleton. `call` gets the name of its shard.
-fn ask_of_skeleton(connection: &Connection, skeleton: Skeleton, call: impl FnOnce(&str) -> String) -> bool {
-    let Some(shard) = shard_of_skeleton(connection, skeleton) else { return false };
-    let text = format!(
-        "SELECT claims.{} FROM (SELECT count(*) FROM claims.skeletons WHERE skeleton = $1 AND bucket_type = $2) here",
-        call(&format!("skeletons_{shard}"))
-    );
-    let values: [Value; 2] = [pg_uuid(skeleton.hash).into(), skeleton.bucket_type.into()];
-    connection.run_text_now(&text, values).first(|row| row.must(1)).unwrap_or(false)
+/// Counts the skeletons for which a function of the extension returns true, by one statement for each shard, on its node. `call` gets the
+/// name of the shard.
+fn count_skeletons(connection: &Connection, skeletons: &[Skeleton], call: impl Fn(&str) -> String) -> usize {
+    let shards = shards_of_skeletons(connection, skeletons.iter().copied());
+    let of_shard = |(shard, part): (i64, Vec<Skeleton>)| {
+        let text = format!(
+            "SELECT (SELECT count(*) FROM unnest($3, $4) AS n (hash, type) WHERE claims.{})
+               FROM (SELECT count(*) FROM claims.skeletons WHERE skeleton = $1 AND bucket_type = $2) here",
+            call(&format!("skeletons_{shard}"))
+        );
+        let types: Vec<i32> = part.iter().map(|skeleton| skeleton.bucket_type).collect();
+        let values: [Value; 4] = [
+            pg_uuid(part[0].hash).into(),
+            part[0].bucket_type.into(),
+            pg_uuids(part.iter().map(|skeleton| skeleton.hash)),
+            types.into(),
+        ];
+        connection.run_text_now(&text, values).first(|row| row.must::<i64>(1)).map_or(0, |count| count as usize)
+    };
+    grouped(shards.into_iter().zip(skeletons.iter().copied())).into_iter().map(of_shard).sum()
 }
 
 impl KeyTables for Citus {

@@ -27,7 +27,9 @@ shard_statement! {
     SHARDS_OF_OUTCOMES(UUIDARRAYOID) =
         "SELECT get_shard_id_for_distribution_column('claims.lease_outcomes', n.uuid)
            FROM unnest($1) WITH ORDINALITY AS n (uuid, nth) ORDER BY n.nth";
-    SHARD_OF_SKELETON(UUIDOID) = "SELECT get_shard_id_for_distribution_column('claims.skeletons', $1)::text";
+    SHARDS_OF_SKELETONS(UUIDARRAYOID) =
+        "SELECT get_shard_id_for_distribution_column('claims.skeletons', n.hash)
+           FROM unnest($1) WITH ORDINALITY AS n (hash, nth) ORDER BY n.nth";
 }
 
 /// Returns the first of the uuids whose lease would be on the node of a bucket.
@@ -38,9 +40,13 @@ pub fn beside(connection: &Connection, bucket: &Bucket, drawn: &[Uuid]) -> Optio
 
 /// Groups buckets by their shards, in their order. A statement on the buckets of one group is sent to one node.
 pub fn by_shard<'b, 'n>(connection: &Connection, buckets: &[&'b Bucket<'n>]) -> BTreeMap<i64, Vec<&'b Bucket<'n>>> {
+    grouped(shards_of_buckets(connection, buckets).into_iter().zip(buckets.iter().copied()))
+}
+
+/// Returns the shards of buckets, in their order.
+pub(super) fn shards_of_buckets(connection: &Connection, buckets: &[&Bucket]) -> Vec<i64> {
     let values: Vec<&str> = buckets.iter().map(|bucket| &*bucket.value).collect();
-    let shards = connection.run(&SHARDS_OF_BUCKETS, View::Latest, [values.into()]).map(|row| row.must(1));
-    grouped(shards.into_iter().zip(buckets.iter().copied()))
+    connection.run(&SHARDS_OF_BUCKETS, View::Latest, [values.into()]).map(|row| row.must(1))
 }
 
 /// Groups rows by their shards, in their order.
@@ -61,6 +67,8 @@ pub(super) fn shard_of_lease(connection: &Connection, lease: Uuid) -> Option<Str
     connection.run(&SHARD_OF_LEASE, View::Latest, [pg_uuid(lease).into()]).first(|row| row.must(1))
 }
 
-pub(super) fn shard_of_skeleton(connection: &Connection, skeleton: Skeleton) -> Option<String> {
-    connection.run(&SHARD_OF_SKELETON, View::Latest, [pg_uuid(skeleton.hash).into()]).first(|row| row.must(1))
+/// Returns the shards of skeletons, in their order.
+pub(super) fn shards_of_skeletons(connection: &Connection, skeletons: impl Iterator<Item = Skeleton>) -> Vec<i64> {
+    let hashes = pg_uuids(skeletons.map(|skeleton| skeleton.hash));
+    connection.run(&SHARDS_OF_SKELETONS, View::Latest, [hashes]).map(|row| row.must(1))
 }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::claims::{self as distributed, Origin};
 use super::door::Citus;
+use super::keys::{grouped, shards_of_buckets};
 use super::leases;
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
@@ -138,17 +139,6 @@ fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize 
     put_with_lease(connection, lease, &beside) + put_by_node(connection, Origin::lease(lease), nodes)
 }
 
-/// Adds ACTIVE claims of a cell, by one statement for all nodes. Returns their number. An existing name is a unique violation.
-fn add(connection: &Connection, cell_id: i64, claims: &[&Claim], around: Surroundings) -> usize {
-    let origin = Origin::cell(cell_id);
-    let buckets = claims.iter().map(|claim| &claim.bucket);
-    let locations = if around == Surroundings::Alone { locations(connection, None, buckets) } else { None };
-    match locations {
-        Some(locations) => put_by_node(connection, origin, by_node(locations.into_iter().zip(claims.iter().copied()))),
-        None => distributed::put(connection, origin, claims),
-    }
-}
-
 fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
     if beside.is_empty() {
         leases::put_lease(connection, lease);
@@ -256,12 +246,29 @@ impl ClaimTables for Citus {
         claims: &[&Claim],
         around: Surroundings,
     ) -> HashSet<Bucket<'static>> {
-        add(connection, cell_id, claims, around);
+        self.add(connection, cell_id, claims, around);
         let owned = |Bucket { bucket_type, value }: &Bucket| Bucket {
             bucket_type: *bucket_type,
             value: value.clone().into_owned().into(),
         };
         claims.iter().map(|claim| owned(&claim.bucket)).collect()
+    }
+
+    /// One statement adds the claims of all nodes.
+    fn add(&self, connection: &Connection, cell_id: i64, claims: &[&Claim], around: Surroundings) -> usize {
+        let origin = Origin::cell(cell_id);
+        let buckets = claims.iter().map(|claim| &claim.bucket);
+        let locations = if around == Surroundings::Alone { locations(connection, None, buckets) } else { None };
+        match locations {
+            Some(locations) => {
+                put_by_node(connection, origin, by_node(locations.into_iter().zip(claims.iter().copied())))
+            }
+            None => distributed::put(connection, origin, claims),
+        }
+    }
+
+    fn parts(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<Vec<usize>> {
+        grouped(shards_of_buckets(connection, buckets).into_iter().zip(0..)).into_values().collect()
     }
 
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], _: Locks) -> usize {

@@ -117,6 +117,14 @@ pub trait ClaimTables {
         around: Surroundings,
     ) -> HashSet<Bucket<'static>>;
 
+    /// Adds ACTIVE claims of a cell, which no lease holds. Returns their number. An existing name is a unique violation.
+    fn add(&self, connection: &Connection, cell_id: i64, claims: &[&Claim], around: Surroundings) -> usize;
+
+    /// Divides buckets into parts, so that the claims on one part are in one shard. Returns the positions of the buckets of each part.
+    fn parts(&self, _: &Connection, buckets: &[&Bucket]) -> Vec<Vec<usize>> {
+        vec![(0..buckets.len()).collect()]
+    }
+
     /// Creates one claim of a cell at once, for the calling transaction and without a lease. Waits for no other transaction, and needs no
     /// subtransaction: returns false, and leaves nothing behind, if the claim exists or the tables cannot do that.
     fn create_now(&self, _cell_id: i64, _at: Moment, _claim: &Claim) -> bool {

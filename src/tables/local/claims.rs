@@ -34,6 +34,8 @@ statement! {
                                     creator_id, status, created_at, updated_at, display_value)
          SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), $8, 1::smallint, $9, $9, unnest($10)
              ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value";
+    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
+        concat!(insert_into!("claims"), "VALUES ($1, $2, $3, $4, $5, $6, $7, $9, NULL, 1, $10, $10, $8)");
     LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
     /// A claim under a lease that exists.
     CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = create_claim!();
@@ -116,6 +118,14 @@ impl ClaimTables for Local {
         let values = claim_arrays(claims).into_iter().chain([cell_id.into(), Moment::now().into(), displays(claims)]);
         let added = connection.run(&ADD_NEW, View::Statement, values);
         added.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() }).into_iter().collect()
+    }
+
+    fn add(&self, connection: &Connection, cell_id: i64, claims: &[&Claim], _: Surroundings) -> usize {
+        let add = |claim: &&Claim| {
+            let values = displayed_values(claim).chain([cell_id.into(), Moment::now().into()]);
+            connection.run(&ADD, View::Statement, values).count()
+        };
+        claims.iter().map(add).sum()
     }
 
     fn create_now(&self, cell_id: i64, at: Moment, claim: &Claim) -> bool {

@@ -1,29 +1,15 @@
 //! Statements on skeletons of names, for types that refuse confusable names: each skeleton belongs to one claim.
 
-use std::thread::LocalKey;
-
 use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 
 use super::door::Local;
 use crate::tables::door::SkeletonTables;
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
-use crate::tables::shared::skeletons::is_reserved_in;
+use crate::tables::shared::skeletons::{self as shared, is_reserved_in};
 use pg::spi::{Connection, Value, View};
-use pg::statement::{Statement, statement};
-use pg::uuid::{pg_uuid, pg_uuids};
-
-macro_rules! listed {
-    ($columns:literal, $arrays:literal) => {
-        concat!(
-            "(SELECT * FROM unnest(",
-            $arrays,
-            ") AS n (",
-            $columns,
-            ") OFFSET 0) n WHERE s.skeleton = n.skeleton AND s.bucket_type = n.bucket_type"
-        )
-    };
-}
+use pg::statement::statement;
+use pg::uuid::pg_uuid;
 
 statement! {
     TAKE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
@@ -31,14 +17,6 @@ statement! {
     RESERVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
         "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value, reserved)
          SELECT n.skeleton, n.bucket_type, n.bucket_value, n.bucket_value FROM unnest($1, $2, $3) AS n (skeleton, bucket_type, bucket_value)";
-    UNRESERVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "DELETE FROM claims.skeletons s USING ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.reserved = n.bucket_value");
-    /// Makes names $4 the successors of names $3: they get the skeletons when their lease commits.
-    PASS_ON(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET successor = n.successor FROM ",
-        listed!("skeleton, bucket_type, bucket_value, successor", "$1, $2, $3, $4"),
-        " AND s.bucket_value = n.bucket_value AND s.reserved = '' AND s.successor IS NULL");
     /// Deletes skeletons of names that nobody has claimed, or only name $3, which this transaction has just claimed. They are
     /// left over if claims were deleted by hand.
     DROP_STALE(UUIDOID, INT4OID, TEXTOID) =
@@ -47,23 +25,6 @@ statement! {
             AND NOT EXISTS (SELECT FROM claims.claims c
                              WHERE c.bucket_type = s.bucket_type AND c.bucket_value IN (s.bucket_value, s.successor)
                                AND c.bucket_value <> $3)";
-    SUCCEED(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET bucket_value = s.successor, successor = NULL FROM ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.successor = n.bucket_value");
-    STAY(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET successor = NULL FROM ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.successor = n.bucket_value");
-    FREE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "DELETE FROM claims.skeletons s USING ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.bucket_value = n.bucket_value AND s.reserved = ''");
-}
-
-fn arrays(skeletons: &[(Skeleton, &Bucket)]) -> [Value; 3] {
-    [
-        pg_uuids(skeletons.iter().map(|(skeleton, _)| skeleton.hash)),
-        skeletons.iter().map(|(skeleton, _)| skeleton.bucket_type).collect::<Vec<_>>().into(),
-        skeletons.iter().map(|(_, bucket)| &*bucket.value).collect::<Vec<_>>().into(),
-    ]
 }
 
 /// Takes skeletons for new names, or passes on those of names that are given up. Returns how many. A skeleton of another claim is
@@ -74,22 +35,12 @@ fn take(connection: &Connection, skeletons: &[NewSkeleton]) -> usize {
     let mut taken = 0;
     if !new.is_empty() {
         let new: Vec<_> = new.iter().map(|new| (new.skeleton, new.bucket)).collect();
-        taken += connection.run(&TAKE, View::Statement, arrays(&new)).count();
+        taken += connection.run(&TAKE, View::Statement, shared::arrays(&new)).count();
     }
     if !passed_on.is_empty() {
-        let of = passed_on.iter().filter_map(|new| Some((new.skeleton, new.predecessor?))).collect::<Vec<_>>();
-        let successors: Vec<_> = passed_on.iter().map(|new| &*new.bucket.value).collect();
-        let values = arrays(&of).into_iter().chain([successors.into()]);
-        taken += connection.run(&PASS_ON, View::Statement, values).count();
+        taken += shared::pass_on(connection, &passed_on);
     }
     taken
-}
-
-/// Runs a statement on skeletons, if there are any.
-fn write(connection: &Connection, statement: &'static LocalKey<Statement>, skeletons: &[(Skeleton, &Bucket)]) {
-    if !skeletons.is_empty() {
-        connection.run(statement, View::Statement, arrays(skeletons));
-    }
 }
 
 impl SkeletonTables for Local {
@@ -107,17 +58,15 @@ impl SkeletonTables for Local {
             Bearing::Claimed => &TAKE,
             Bearing::Reserved => &RESERVE,
         };
-        write(connection, statement, skeletons);
+        if !skeletons.is_empty() {
+            connection.run(statement, View::Statement, shared::arrays(skeletons));
+        }
     }
 
     fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]) {
-        let statement = match change {
-            SkeletonChange::Unreserve => &UNRESERVE,
-            SkeletonChange::Free => &FREE,
-            SkeletonChange::PassOn => &SUCCEED,
-            SkeletonChange::Keep => &STAY,
-        };
-        write(connection, statement, skeletons);
+        if !skeletons.is_empty() {
+            shared::change(connection, change, skeletons);
+        }
     }
 }
 

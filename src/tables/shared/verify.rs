@@ -1,71 +1,52 @@
 //! Statements that correct claims, for local and distributed tables. On a shard's node they check that the write belongs there.
 
-use claims_model::Claim;
-use pgrx::Uuid as PgUuid;
-use uuid::Uuid;
+use claims_model::{Bucket, Claim};
 
-use crate::tables::rows::buckets::claim_values;
+use crate::tables::rows::buckets::{displayed_arrays, types_and_values};
 use crate::tables::rows::verify::Actual;
 use pg::clock::Moment;
 use pg::spi::{Connection, Value, View};
 use pg::statement::shared_statement;
-use pg::uuid::pg_uuid;
+use pg::uuid::pg_uuids;
 
 shared_statement! {
-    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID, TIMESTAMPTZOID, TEXTOID) =
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, status, created_at, updated_at, display_value)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $9, $10) RETURNING claims.is_current_shard(tableoid)";
-    /// Replaces subject and source of the claim that was read with uuid $9, unless it has changed since. The result is another
-    /// claim with its own uuid and age, so a session that has read the old one will not change it.
-    REPLACE(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT4OID, TEXTOID, UUIDOID, INT8OID, TEXTOID) =
-        "UPDATE claims.claims c SET uuid = $1, subject_type = $2, subject_id = $3, source_type = $4, source_id = $5,
-                                    created_at = $6, updated_at = $6, display_value = $11
-          WHERE c.bucket_type = $7 AND c.bucket_value = $8 AND c.uuid IS NOT DISTINCT FROM $9
-            AND c.creator_id IS NOT DISTINCT FROM $10 AND c.status = 1 AND c.lease_uuid IS NULL
+    /// Replaces subject and source of claims that were read with uuids $9 under cells $10, unless they have changed since. The
+    /// results are other claims with their own uuids and ages, so a session that has read the old ones will not change them.
+    REPLACE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
+            UUIDARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID) =
+        "UPDATE claims.claims c
+            SET uuid = n.uuid, subject_type = n.subject_type, subject_id = n.subject_id, source_type = n.source_type, source_id = n.source_id,
+                display_value = n.display_value, created_at = $11, updated_at = $11
+           FROM (SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                     AS n (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id, display_value, old_uuid, cell_id)
+                 OFFSET 0) n
+          WHERE c.bucket_value = ANY ($3) AND c.bucket_value = n.bucket_value AND c.bucket_type = n.bucket_type AND c.uuid = n.old_uuid
+            AND c.creator_id = n.cell_id AND c.status = 1 AND c.lease_uuid IS NULL
          RETURNING claims.is_current_shard(c.tableoid)";
-    /// Deletes the claim that was read with uuid $3, unless it has changed since.
-    REMOVE(INT4OID, TEXTOID, UUIDOID, INT8OID) =
+    /// Deletes claims that were read with uuids $3 and the cells $4, unless they have changed since.
+    REMOVE(INT4ARRAYOID, TEXTARRAYOID, UUIDARRAYOID, INT8ARRAYOID) =
         "DELETE FROM claims.claims c
-          WHERE c.bucket_type = $1 AND c.bucket_value = $2 AND c.uuid IS NOT DISTINCT FROM $3
-            AND c.creator_id IS NOT DISTINCT FROM $4 AND c.status = 1 AND c.lease_uuid IS NULL
+          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = ANY ($1) AND c.uuid = ANY ($3) AND c.creator_id = ANY ($4)
+            AND c.status = 1 AND c.lease_uuid IS NULL
          RETURNING claims.is_current_shard(c.tableoid)";
 }
 
-fn new_uuid() -> PgUuid {
-    pg_uuid(Uuid::now_v7())
+/// Returns the uuids and the cells of claims as they were read.
+fn seen<'a>(claims: impl Iterator<Item = &'a Actual> + Clone) -> [Value; 2] {
+    [pg_uuids(claims.clone().map(|seen| seen.uuid)), claims.map(|seen| seen.cell_id).collect::<Vec<_>>().into()]
 }
 
-/// Adds a claim. An existing bucket is a unique violation.
-pub fn add(connection: &Connection, cell_id: i64, claim: &Claim) -> bool {
-    let values =
-        claim_values(claim).into_iter().chain([cell_id.into(), Moment::now().into(), claim.display.as_deref().into()]);
-    connection.run(&ADD, View::Statement, values).count() == 1
+/// Replaces subject and source of claims in place. Returns the number of those that have not changed since they were read.
+pub fn replace(connection: &Connection, claims: &[(&Actual, &Claim)]) -> usize {
+    let new: Vec<&Claim> = claims.iter().map(|(_, claim)| *claim).collect();
+    let old = seen(claims.iter().map(|(actual, _)| *actual));
+    let values = displayed_arrays(&new).chain(old).chain([Moment::now().into()]);
+    connection.run(&REPLACE, View::Statement, values).count()
 }
 
-/// Replaces subject and source of a claim in place. Returns `false` if it has changed since it was read.
-pub fn replace(connection: &Connection, seen: &Actual, claim: &Claim) -> bool {
-    let Claim { bucket, subject, source, display } = claim;
-    let values: [Value; 11] = [
-        new_uuid().into(),
-        subject.type_id.into(),
-        (&*subject.id).into(),
-        source.type_id.into(),
-        (&*source.id).into(),
-        Moment::now().into(),
-        bucket.bucket_type.into(),
-        (&*bucket.value).into(),
-        pg_uuid(seen.uuid).into(),
-        seen.cell_id.into(),
-        display.as_deref().into(),
-    ];
-    connection.run(&REPLACE, View::Statement, values).count() == 1
-}
-
-/// Deletes a claim. Returns `false` if it has changed since it was read.
-pub fn remove(connection: &Connection, seen: &Actual) -> bool {
-    let bucket = &seen.claim.bucket;
-    let values: [Value; 4] =
-        [bucket.bucket_type.into(), (&*bucket.value).into(), pg_uuid(seen.uuid).into(), seen.cell_id.into()];
-    connection.run(&REMOVE, View::Statement, values).count() == 1
+/// Deletes claims. Returns the number of those that have not changed since they were read.
+pub fn remove(connection: &Connection, claims: &[&Actual]) -> usize {
+    let buckets: Vec<&Bucket> = claims.iter().map(|actual| &actual.claim.bucket).collect();
+    let values = types_and_values(&buckets).into_iter().chain(seen(claims.iter().copied()));
+    connection.run(&REMOVE, View::Statement, values).count()
 }

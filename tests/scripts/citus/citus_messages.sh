@@ -85,6 +85,40 @@ expect 'in a transaction block' "$(sql "BEGIN; SELECT claims.import_records(1, (
 expect 'in a function' "$(sql "DO \$\$ BEGIN PERFORM claims.import_records(1, ($(batch function 300))::text); END \$\$") $(active function) $(sql "$misplaced")" ' 300 0'
 expect 'rolled back with its transaction' "$(sql "BEGIN; SELECT claims.import_records(1, ($(batch rolled 300))::text); ROLLBACK") $(there rolled)" ' 0'
 
+# --- corrections, and names of a type that refuses look-alikes ---------------------------------------------------------------------
+# corrected LIST: what a correction of cell 2 by the list says to other nodes. What it has found is in a file.
+corrected() {
+  psql -XqAt -c "SELECT FROM claims.verify_records(2, 'RAILS_TABLE_ROUTES', NULL, NULL, $1, '0 s')" -c "SET citus.log_remote_commands = on" \
+    -c "SELECT string_agg(found, ' ' ORDER BY found) FROM (SELECT concat_ws(' ', count(*), discrepancy, outcome) AS found
+          FROM claims.verify_records(2, 'RAILS_TABLE_ROUTES', NULL, NULL, $1, '0 s', true) GROUP BY discrepancy, outcome) x" 2>"$CLAIMS_TMP/issued" | tail -1 >"$CLAIMS_TMP/found"
+  grep -oE 'issuing .*' "$CLAIMS_TMP/issued" | cut -c9- || true
+}
+# at_most NUMBER PATTERN: fails with the messages if more of them match.
+at_most() { local messages; messages=$(cat); [ "$(count "$2" <<<"$messages")" -le "$1" ] || printf '%s\n' "$messages"; }
+issued=$(corrected "$(batch fixed 300)")
+expect '300 missing claims: a statement for each node' "$(cat "$CLAIMS_TMP/found"): $(count '^INSERT' <<<"$issued")" '300 missing corrected: 2'
+expect 'all ACTIVE, each in its shard' "$(active fixed) $(sql "$misplaced")" '300 0'
+other="replace($(batch fixed 200)::text, '\"GROUP\"', '\"USER\"')::jsonb"
+issued=$(corrected "$other")
+expect '200 that differ, and 100 extra ones' "$(cat "$CLAIMS_TMP/found")" '100 extra corrected 200 different corrected'
+expect 'a statement for each shard' "$(at_most 8 '^UPDATE' <<<"$issued")$(at_most 8 '^DELETE' <<<"$issued")" ''
+user=$(sql "SELECT id FROM claims.subject_types WHERE name = 'USER'")
+expect 'each has the subject that belongs to it' "$(sql "SELECT count(*), count(*) FILTER (WHERE bucket_value = 'fixed-' || source_id AND subject_id = source_id AND subject_type = $user) FROM claims.claims WHERE bucket_value LIKE 'fixed-%'")" '200|200'
+issued=$(corrected "'[]'::jsonb")
+expect 'all of them extra' "$(cat "$CLAIMS_TMP/found") $(at_most 8 '^DELETE' <<<"$issued")$(there fixed)" '200 extra corrected 0'
+
+sql "SELECT claims.add_bucket_type(101, 'LOOKS', 'casefold', 'reject')" >/dev/null
+skeletons() { sql "SELECT count(*) FROM claims.skeletons"; }
+issued=$(imported looking "$(batch looking 300 LOOKS)")
+expect 'an import of 300 names that refuse look-alikes' "$(active looking) $(skeletons) $(cat "$CLAIMS_TMP/refused")" '300 300 '
+expect 'a statement for each node, two for each shard of skeletons' "$(count '^INSERT INTO claims.claims' <<<"$issued") $(at_most 8 '^INSERT INTO claims.skeletons' <<<"$issued")$(at_most 8 is_look_reserved <<<"$issued")" '2 '
+expect 'and nothing else but the comparison and the frame' "$([ "$(wc -l <<<"$issued")" -le 64 ] || echo "$issued")" ''
+expect 'a look-alike of one of them' "$(imported twin "replace($(batch looking 1 LOOKS)::text, 'looking-1', 'looking-l')::jsonb || $(batch alone 20 LOOKS)" >/dev/null; cat "$CLAIMS_TMP/refused"; active alone)" $'confusable\n20'
+begun=$(said "$(save "$(batch warmed 30 LOOKS)")" "SELECT claims.begin_update(1, $(batch seen 30 LOOKS), lease_uuid => '$(lease 7)')")
+expect 'a begin' "$(at_most 8 '^INSERT INTO claims.skeletons' <<<"$begun")$(at_most 8 is_look_reserved <<<"$begun") $(skeletons)" ' 380'
+ended=$(said "$warm" "SELECT claims.rollback_update(1, '$(lease 7)')")
+expect 'its end' "$(at_most 16 'claims.skeletons' <<<"$ended") $(there seen) $(skeletons)" ' 0 350'
+
 # --- the other ends -----------------------------------------------------------------------------------------------------------
 sql "SELECT claims.begin_update(1, $(batch undone 30), $(buckets many 20), '$(lease 2)')" >/dev/null
 expect 'a rollback' "$(sql "SELECT claims.rollback_update(1, '$(lease 2)')") $(there undone) $(active many)" 't 0 30'
