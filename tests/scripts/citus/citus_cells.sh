@@ -60,6 +60,18 @@ expect 'thirty of thirty, or nearly' "$([ "$beside" -ge 28 ] && echo yes || echo
 expect 'on three nodes' "$(at shared "SELECT count(DISTINCT ($NODE('claims.claims', 'beside-' || n))) FROM generate_series(1, 30) n")" 3
 expect 'the first of several names' "$(tell app "BEGIN; INSERT INTO routes (name) VALUES ('z-last'), ('a-first'); SELECT claims.begin_pending(1, 'service'); ROLLBACK" | { read -r lease; is_beside a-first "$lease"; })" t
 until_recovered
+# Citus moves the shards of claims and those of leases separately.
+read -r moved from from_port to to_port < <(at shared "SELECT s.shardid, f.nodename, f.nodeport, t.nodename, t.nodeport
+    FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) JOIN pg_dist_node f USING (groupid), pg_dist_node t
+   WHERE s.shardid = get_shard_id_for_distribution_column('claims.claims', 'moved') AND t.groupid <> f.groupid LIMIT 1" | tr '|' ' ')
+at shared "SELECT citus_move_shard_placement($moved, '$from', $from_port, '$to', $to_port, 'block_writes')" >/dev/null
+expect 'a claim that was moved is elsewhere than its lease' "$(is_beside moved "$(begun moved)")" f
+until_recovered
+sed -n '/^### Leases beside/,/^```$/p' "$CLAIMS_ROOT/docs/service/distributed.md" | sed -n '/^```sql$/,/^```$/{//!p;}' | (on_coordinator; psql -Xq -v ON_ERROR_STOP=1) >/dev/null
+expect 'until leases follow their claims' "$(is_beside moved "$(begun moved)")" t
+expect 'all of them' "$(at shared "SELECT count(*) FROM pg_dist_shard l JOIN pg_dist_placement lp USING (shardid), pg_dist_shard c JOIN pg_dist_placement cp USING (shardid)
+  WHERE l.logicalrelid = 'claims.claim_leases'::regclass AND c.logicalrelid = 'claims.claims'::regclass AND c.shardminvalue = l.shardminvalue AND lp.groupid <> cp.groupid")" 0
+until_recovered
 
 say 'recovery'
 tell app "BEGIN; INSERT INTO routes (name) VALUES ('left'); SELECT claims.begin_pending(1, 'service') IS NOT NULL; COMMIT" >/dev/null
