@@ -175,7 +175,7 @@ fn look_up(
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let asked = availability::text(connection, buckets);
         let service = Service::new(connection, &service, cell_id)?;
-        service.records(asked, Duration::from_millis(settings::service_timeout().unsigned_abs()))
+        service.records(&asked, Duration::from_millis(settings::service_timeout().unsigned_abs()))
     })?;
     let row = |record: Record| {
         (
@@ -187,7 +187,7 @@ fn look_up(
             record.source_type,
             record.source_id,
             record.cell_id,
-            record.status,
+            record.status.0,
             record.lease_uuid.map(pg_uuid),
             record.created_at.into(),
             record.updated_at.into(),

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
+use pg::clock::Moment;
 use pg::libpq::{Mismatch, Row};
 use pg::xid8::Xid8;
 
@@ -12,63 +13,103 @@ use pg::xid8::Xid8;
 pub struct Answer(pub(super) Vec<Row>);
 
 impl Answer {
-    pub fn map<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Vec<T>, Mismatch> {
-        self.0.into_iter().map(|columns| convert(&AnswerRow(columns))).collect()
+    pub fn rows<R: FromRow>(self) -> Result<Vec<R>, Mismatch> {
+        self.0.into_iter().map(|columns| R::read(&mut columns.into_iter())).collect()
     }
 
-    pub fn first<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<Option<T>, Mismatch> {
-        self.0.into_iter().next().map(|columns| convert(&AnswerRow(columns))).transpose()
-    }
-
-    pub fn only<T>(self, convert: impl Fn(&AnswerRow) -> Result<T, Mismatch>) -> Result<T, Mismatch> {
-        self.first(convert)?.ok_or(Mismatch::Rows { got: 0, wanted: 1..=1 })
+    pub fn only<R: FromRow>(self) -> Result<R, Mismatch> {
+        self.rows()?.pop().ok_or(Mismatch::Rows { got: 0, wanted: 1..=1 })
     }
 }
 
-/// A row of an answer; columns count from 1.
-pub struct AnswerRow(Row);
+/// A row of an answer: a tuple, or a struct that [`row!`] declares, with the columns in the order of the statement.
+pub trait FromRow: Sized {
+    const COLUMNS: usize;
 
-impl AnswerRow {
-    /// Returns the text of a column; `None` is NULL.
-    pub fn text(&self, column: usize) -> Option<&str> {
-        self.0.get(column - 1)?.as_deref()
-    }
+    fn read(columns: &mut impl Iterator<Item = Option<String>>) -> Result<Self, Mismatch>;
+}
 
-    /// Returns the text of a column that is never NULL.
-    pub fn must(&self, column: usize) -> Result<&str, Mismatch> {
-        self.text(column).ok_or_else(|| Mismatch::Value("null".into()))
-    }
+/// A column of an answer; `None` is NULL.
+pub trait Column: Sized {
+    fn read(text: Option<String>) -> Result<Self, Mismatch>;
+}
 
-    pub fn number(&self, column: usize) -> Result<i64, Mismatch> {
-        parsed(self.must(column)?)
-    }
+/// Declares a struct of the columns of a row.
+macro_rules! row {
+    ($(#[$doc:meta])* pub struct $row:ident { $($(#[$of_column:meta])* pub $column:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        pub struct $row { $($(#[$of_column])* pub $column: $type,)* }
 
-    pub fn uuid(&self, column: usize) -> Result<Uuid, Mismatch> {
-        parsed(self.must(column)?)
-    }
+        impl $crate::cell::client::answer::FromRow for $row {
+            const COLUMNS: usize = [$(stringify!($column)),*].len();
 
-    pub fn uuid_or_null(&self, column: usize) -> Result<Option<Uuid>, Mismatch> {
-        self.text(column).map(parsed).transpose()
-    }
-
-    /// One of some words, or NULL.
-    pub fn word_or_null(&self, column: usize, words: &[&str]) -> Result<Option<&str>, Mismatch> {
-        match self.text(column) {
-            Some(word) if !words.contains(&word) => Err(Mismatch::Value(word.to_owned())),
-            word => Ok(word),
+            fn read(columns: &mut impl Iterator<Item = Option<String>>) -> Result<Self, pg::libpq::Mismatch> {
+                Ok($row { $($column: $crate::cell::client::answer::Column::read(columns.next().flatten())?,)* })
+            }
         }
-    }
+    };
+}
+pub(super) use row;
 
-    pub fn xid8_or_null(&self, column: usize) -> Result<Option<Xid8>, Mismatch> {
-        Ok(self.text(column).map(parsed).transpose()?.map(Xid8))
-    }
+macro_rules! tuples {
+    ($($($column:ident)*;)*) => { $(
+        impl<$($column: Column),*> FromRow for ($($column,)*) {
+            const COLUMNS: usize = [$(stringify!($column)),*].len();
 
-    pub fn boolean(&self, column: usize) -> Result<bool, Mismatch> {
-        match self.must(column)? {
-            "t" => Ok(true),
-            "f" => Ok(false),
-            other => Err(Mismatch::Value(other.to_owned())),
+            fn read(columns: &mut impl Iterator<Item = Option<String>>) -> Result<Self, Mismatch> {
+                Ok(($($column::read(columns.next().flatten())?,)*))
+            }
         }
+    )* };
+}
+
+tuples! { A; A B; A B C; A B C D; A B C D E F G H; }
+
+impl<T: Column> Column for Option<T> {
+    fn read(text: Option<String>) -> Result<Self, Mismatch> {
+        text.map(|text| T::read(Some(text))).transpose()
+    }
+}
+
+macro_rules! columns {
+    ($($type:ty: |$text:ident| $read:expr;)*) => { $(
+        impl Column for $type {
+            fn read(text: Option<String>) -> Result<Self, Mismatch> {
+                let $text = text.ok_or_else(|| wrong("null"))?;
+                $read
+            }
+        }
+    )* };
+}
+
+columns! {
+    String: |text| Ok(text);
+    i32: |text| parsed(&text);
+    i64: |text| parsed(&text);
+    Uuid: |text| parsed(&text);
+    Xid8: |text| parsed(&text).map(Xid8);
+    Moment: |text| parsed(&text).map(Moment);
+    bool: |text| match text.as_str() {
+        "t" => Ok(true),
+        "f" => Ok(false),
+        other => Err(wrong(other)),
+    };
+}
+
+fn parsed<T: FromStr>(text: &str) -> Result<T, Mismatch> {
+    text.parse().map_err(|_| wrong(text))
+}
+
+/// Returns the error for a value that cannot be the answer.
+pub fn wrong(value: impl ToString) -> Mismatch {
+    Mismatch::Value(value.to_string())
+}
+
+/// Returns a word if it is one of some words, or NULL.
+pub fn one_of<W: AsRef<str>>(word: Option<W>, words: &[&str]) -> Result<Option<W>, Mismatch> {
+    match word {
+        Some(word) if !words.contains(&word.as_ref()) => Err(wrong(word.as_ref())),
+        word => Ok(word),
     }
 }
 
@@ -76,7 +117,7 @@ impl AnswerRow {
 pub fn each_once<T>(rows: Vec<T>, lease: impl Fn(&T) -> Uuid) -> Result<Vec<T>, Mismatch> {
     let mut seen = HashSet::with_capacity(rows.len());
     match rows.iter().map(lease).find(|lease| !seen.insert(*lease)) {
-        Some(lease) => Err(Mismatch::Value(lease.to_string())),
+        Some(lease) => Err(wrong(lease)),
         None => Ok(rows),
     }
 }
@@ -85,12 +126,8 @@ pub fn each_once<T>(rows: Vec<T>, lease: impl Fn(&T) -> Uuid) -> Result<Vec<T>, 
 pub fn each_asked<T>(asked: &[Uuid], rows: Vec<T>, lease: impl Fn(&T) -> Uuid) -> Result<Vec<T>, Mismatch> {
     let mut missing: HashSet<_> = asked.iter().copied().collect();
     match rows.iter().map(lease).find(|lease| !missing.remove(lease)) {
-        Some(lease) => Err(Mismatch::Value(lease.to_string())),
+        Some(lease) => Err(wrong(lease)),
         None if !missing.is_empty() => Err(Mismatch::Rows { got: rows.len(), wanted: asked.len()..=asked.len() }),
         None => Ok(rows),
     }
-}
-
-fn parsed<T: FromStr>(text: &str) -> Result<T, Mismatch> {
-    text.parse().map_err(|_| Mismatch::Value(text.to_owned()))
 }

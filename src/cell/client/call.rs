@@ -22,7 +22,7 @@ const LATE_ANSWER: Duration = Duration::from_secs(10);
 const READING: Duration = Duration::from_millis(20);
 
 /// The name of the call whose answer ends with the answering process.
-pub(super) const RETURNS_PROCESS: &CStr = c"claims_begin";
+const RETURNS_PROCESS: &CStr = c"claims_begin";
 
 /// A call whose turn has come and that has a connection.
 pub(super) struct Call<'s, 'c> {

@@ -3,19 +3,11 @@
 use std::time::Duration;
 
 use claims_model::epoch::StoredEpoch;
+use claims_model::place::Place;
 
-use super::parameters::{number, text};
-use super::question::Question;
+use super::question::question;
 use super::{Service, own_place};
 use crate::error::{CellError, ClaimsError};
-use pg::libpq::Expected;
-
-const PRESENT: &str =
-    "SELECT claims.present_epoch($1::pg_catalog.int8, $2::pg_catalog.int8, $3::pg_catalog.int8, $4::pg_catalog.text, $5::pg_catalog.int8,
-                  $6::pg_catalog.int8, $7::pg_catalog.int4, $8::pg_catalog.text, $9::pg_catalog.bool)";
-/// The call of a service of version 1.1, which asks for no place.
-const PRESENT_ONLY: &str =
-    "SELECT claims.present_epoch($1::pg_catalog.int8, $2::pg_catalog.int8, $3::pg_catalog.int8, $4::pg_catalog.text)";
 
 /// How an epoch is presented.
 #[derive(Debug, Clone, Copy)]
@@ -38,18 +30,21 @@ impl Service<'_> {
         timeout: Duration,
     ) -> Result<(), ClaimsError> {
         let StoredEpoch { epoch, predecessor } = presented;
-        let reason = if let Presenting::Adopted(reason) = how { text(reason) } else { None };
-        let values = [number(cell_id), number(epoch), predecessor.and_then(number), reason];
-        let expected = || Expected::one_row(1);
-        let own = own_place::own();
-        let place = [number(own.id), number(own.lineage), number(own.timeline.into()), text(&own_place::address())];
-        let is_new = text(if matches!(how, Presenting::Stored) { "f" } else { "t" });
-        let all: Vec<_> = values.iter().cloned().chain(place).chain([is_new]).collect();
-        let question = Question { text: PRESENT, values: &all, expected: expected() };
-        match self.ask(question, timeout, |answer| answer.only(|_| Ok(()))) {
+        let reason = if let Presenting::Adopted(reason) = how { Some(reason) } else { None };
+        let Place { id, lineage, timeline } = own_place::own();
+        let present = question! {
+            "SELECT claims.present_epoch({cell_id}, {epoch}, {predecessor}, {reason}, {id}, {lineage}, {timeline}, {address}, {is_new})",
+            cell_id, epoch, predecessor, reason, id, lineage, timeline, address = own_place::address(),
+            is_new = !matches!(how, Presenting::Stored)
+        };
+        match self.ask_one(present, timeout, |(_,): (Option<String>,)| Ok(())) {
             Err(ClaimsError::Cell(CellError::OlderService { .. })) => {
-                let question = Question { text: PRESENT_ONLY, values: &values, expected: expected() };
-                self.ask(question, timeout, |answer| answer.only(|_| Ok(())))
+                // A service of version 1.1 asks for no place.
+                let present = question! {
+                    "SELECT claims.present_epoch({cell_id}, {epoch}, {predecessor}, {reason})",
+                    cell_id, epoch, predecessor, reason
+                };
+                self.ask_one(present, timeout, |(_,): (Option<String>,)| Ok(()))
             }
             answer => answer,
         }

@@ -5,15 +5,9 @@ use std::time::Duration;
 use claims_model::ids::MAX_ID;
 
 use super::Service;
-use super::parameters::{number, text};
-use super::question::Question;
+use super::answer::wrong;
+use super::question::{Question, question};
 use crate::error::ClaimsError;
-use pg::libpq::{Expected, Mismatch};
-
-const LEASE: &str = "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
-             FROM claims.lease_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8,
-                      $5::pg_catalog.int8, true) r";
-const CONFIRM: &str = "SELECT claims.confirm_id_range($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int8, $4::pg_catalog.int8)";
 
 /// The first and the last id of a range.
 pub type Ids = (i64, i64);
@@ -39,20 +33,17 @@ impl Service<'_> {
         existing: &[Ids],
         timeout: Duration,
     ) -> Result<Ids, ClaimsError> {
-        let values = [number(cell_id), text(id_space), number(size), number(continue_after), number(at_most)];
-        let question = Question { text: LEASE, values: &values, expected: Expected::one_row(2) };
+        let lease = question! {
+            "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
+               FROM claims.lease_id_range({cell_id}, {id_space}, {size}, {continue_after}, {at_most}, true) r",
+            cell_id, id_space, size, continue_after, at_most
+        };
         let is_free = |range: Ids| existing.iter().all(|other| range.1 < other.0 || other.1 < range.0);
-        self.ask(question, timeout, |answer| {
-            answer.only(|row| {
-                let (first, last) = (row.number(1)?, row.number(2)?);
-                // The difference of two ids can exceed an i64.
-                let is_of_size = first <= last && last.checked_sub(first).is_some_and(|more| more < size);
-                if is_of_size && last <= at_most.min(MAX_ID) && is_free((first, last)) {
-                    Ok((first, last))
-                } else {
-                    Err(Mismatch::Value(format!("{first} to {last}")))
-                }
-            })
+        self.ask_one(lease, timeout, |(first, last): Ids| {
+            // The difference of two ids can exceed an i64.
+            let is_of_size = first <= last && last.checked_sub(first).is_some_and(|more| more < size);
+            let is_fit = is_of_size && last <= at_most.min(MAX_ID) && is_free((first, last));
+            if is_fit { Ok((first, last)) } else { Err(wrong(format!("{first} to {last}"))) }
         })
     }
 
@@ -65,13 +56,9 @@ impl Service<'_> {
         range: Ids,
         timeout: Duration,
     ) -> Result<(), ClaimsError> {
-        let values = [number(cell_id), text(id_space), number(range.0), number(range.1)];
-        let question = Question { text: CONFIRM, values: &values, expected: Expected::one_row(1) };
-        self.ask(question, timeout, |answer| {
-            answer.only(|row| match row.must(1)? {
-                "leased" => Ok(()),
-                other => Err(Mismatch::Value(format!("{other}: {} to {}", range.0, range.1))),
-            })
+        self.ask_one(confirm(cell_id, id_space, range), timeout, |(state,): (String,)| match state.as_str() {
+            "leased" => Ok(()),
+            other => Err(wrong(format!("{other}: {} to {}", range.0, range.1))),
         })
     }
 
@@ -80,18 +67,21 @@ impl Service<'_> {
         &self,
         cell_id: i64,
         id_space: &str,
-        (first, last): Ids,
+        range: Ids,
         timeout: Duration,
     ) -> Result<RangeState, ClaimsError> {
-        let values = [number(cell_id), text(id_space), number(first), number(last)];
-        let question = Question { text: CONFIRM, values: &values, expected: Expected::one_row(1) };
-        self.ask(question, timeout, |answer| {
-            answer.only(|row| match row.must(1)? {
-                "leased" => Ok(RangeState::Leased),
-                "closed" | "foreign" => Ok(RangeState::Forbidden),
-                "unknown" => Ok(RangeState::Unknown),
-                other => Err(Mismatch::Value(other.to_owned())),
-            })
+        self.ask_one(confirm(cell_id, id_space, range), timeout, |(state,): (String,)| match state.as_str() {
+            "leased" => Ok(RangeState::Leased),
+            "closed" | "foreign" => Ok(RangeState::Forbidden),
+            "unknown" => Ok(RangeState::Unknown),
+            other => Err(wrong(other)),
         })
+    }
+}
+
+fn confirm(cell_id: i64, id_space: &str, (first, last): Ids) -> Question {
+    question! {
+        "SELECT claims.confirm_id_range({cell_id}, {id_space}, {first}, {last})",
+        cell_id, id_space, first, last
     }
 }

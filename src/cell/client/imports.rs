@@ -3,20 +3,10 @@
 use std::time::Duration;
 
 use super::Service;
-use super::answer::AnswerRow;
+use super::answer::{one_of, wrong};
 use super::naming::RequiredNaming;
-use super::parameters::{number, text};
-use super::question::Question;
+use super::question::question;
 use crate::error::ClaimsError;
-use pg::libpq::{Expected, Mismatch};
-
-/// The service cancels its statement this much earlier than the cell gives up, so that it claims nothing after the cell has released
-/// its row locks.
-const CANCEL_MARGIN: Duration = Duration::from_millis(500);
-
-const IMPORT: &str = "SELECT place, outcome, holder_cell_id
-             FROM claims.require_naming($4::pg_catalog.text, $5::pg_catalog.text[], $6::pg_catalog.text[]),
-                  claims.import_records($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.bool)";
 
 /// The reasons why the service does not claim a record.
 pub const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];
@@ -53,18 +43,16 @@ impl Service<'_> {
         preview: bool,
         timeout: Duration,
     ) -> Result<Vec<RefusedRecord>, ClaimsError> {
-        let [unicode, bucket_types, profiles] = naming.values();
-        let preview = text(if preview { "true" } else { "false" });
-        let values = [number(cell_id), text(list.json), preview, unicode, bucket_types, profiles];
-        let question = Question { text: IMPORT, values: &values, expected: Expected::rows(0..=list.records, 3) };
-        let refused = |row: &AnswerRow| {
-            let place = row.number(1)?;
-            let in_list = usize::try_from(place).ok().filter(|place| *place < list.records);
-            let place = in_list.ok_or_else(|| Mismatch::Value(place.to_string()))?;
-            let reason = row.word_or_null(2, &REASONS)?.ok_or_else(|| Mismatch::Value("null".into()))?;
-            let holder = row.text(3).map(|_| row.number(3)).transpose()?;
-            Ok(RefusedRecord { place, reason: reason.to_owned(), holder })
+        let import = question! {
+            "SELECT place, outcome, holder_cell_id
+               FROM claims.require_naming({naming}), claims.import_records({cell_id}, {records}, {preview})",
+            cell_id, records = list.json, preview, naming = *naming
         };
-        self.ask_within(timeout - CANCEL_MARGIN, question, timeout, |answer| answer.map(refused))
+        let refused = |(place, reason, holder): (i64, Option<String>, Option<i64>)| {
+            let in_list = usize::try_from(place).ok().filter(|place| *place < list.records);
+            let reason = one_of(reason, &REASONS)?.ok_or_else(|| wrong("null"))?;
+            Ok(RefusedRecord { place: in_list.ok_or_else(|| wrong(place))?, reason, holder })
+        };
+        self.ask_rows(import.limited(), 0..=list.records, timeout, refused)
     }
 }

@@ -3,74 +3,23 @@
 use std::time::Duration;
 
 use pgrx::datum::Interval;
-use pgrx::pg_sys::{self, Oid};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Service;
-use super::answer::{Answer, AnswerRow, each_asked, each_once};
-use super::call::{Call, RETURNS_PROCESS};
+use super::answer::{Answer, each_asked, each_once, one_of, wrong};
+use super::call::Call;
 use super::naming::RequiredNaming;
-use super::parameters::{interval, number, text, texts, uuid, uuids};
-use super::presented::{self, Presented, pair_and_place, presenting};
-use super::question::Question;
+use super::presented::{self, Presented, presenting};
+use super::question::{interval, question};
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
 use crate::settings;
-use pg::libpq::{Command, Expected, Mismatch};
+use pg::libpq::{Command, Mismatch};
 use pg::xid8::Xid8;
 
-/// Begins a lease. WHERE checks the required naming before the lease begins. The second column is the process that has answered, by
-/// which the connection knows whether it is always the same one.
-const BEGIN: &str =
-    "SELECT claims.begin_update_text(claims.acting_cell($1, $9, $10, $11), $2, $3, $4, $5), pg_catalog.pg_backend_pid()
-            WHERE (claims.require_naming($6, $7, $8) IS NULL) IS NOT NULL";
-/// Hands the session's wait for names to the service, for the next statement.
-const WAIT: &str = "SELECT pg_catalog.set_config('claims.lease_wait', $1::pg_catalog.text, true),
-                  pg_catalog.set_config('claims.lease_priority', $2::pg_catalog.text, true)";
-const BEGIN_TYPES: [Oid; 11] = [
-    pg_sys::INT8OID,
-    pg_sys::TEXTOID,
-    pg_sys::TEXTOID,
-    pg_sys::UUIDOID,
-    pg_sys::XID8OID,
-    pg_sys::TEXTOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::INT8OID,
-    pg_sys::INT8OID,
-    pg_sys::INT8OID,
-];
-/// Reads one lease, and whether recovery may treat it as stale. A lease dated in the future is stale: the clock has jumped, so its age
-/// is unknown.
-const ONE: &str = "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
-                  (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $2::pg_catalog.float8))
-                  OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval
-                      OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs => $2::pg_catalog.float8))
-             FROM claims.lease_details($1::pg_catalog.uuid) AS d";
-const OUTCOMES: &str = "SELECT lease, claims.lease_outcome($1::pg_catalog.int8, lease)
-             FROM pg_catalog.unnest($2::pg_catalog.uuid[]) AS lease";
-/// Lists leases. The service's clock, which dated the leases, says how old they are. A lease dated as far in the future, and one
-/// minute more, counts as stale: its age is unknown, and fencing it first is safe.
-const LIST: &str = "SELECT lease_uuid, cell_xid, \"cursor\",
-                  created_at OPERATOR(pg_catalog.<=) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
-                      pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
-                  OR created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval OPERATOR(pg_catalog.+)
-                      pg_catalog.make_interval(months => $4::pg_catalog.int4, days => $5::pg_catalog.int4, secs => $6::pg_catalog.float8))
-             FROM claims.list_leases($1::pg_catalog.int8, $2::pg_catalog.text, $3::pg_catalog.int4)";
-/// Returns the leases that hold buckets. It reads only leases up to an age: the list is long if recovery has not run for a while.
-const HOLDERS: &str = "SELECT l.lease_uuid, l.cell_xid
-             FROM claims.list_leases($1::pg_catalog.int8, NULL, $2::pg_catalog.int4, pg_catalog.clock_timestamp()
-                      OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => $3::pg_catalog.float8)) AS l
-            WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid
-                      FROM pg_catalog.unnest($4::pg_catalog.text[]) AS portion
-                     CROSS JOIN LATERAL claims.get_records(portion::pg_catalog.jsonb) AS r)";
-
-/// Reads the largest number of records that the service takes from a cell in one batch.
-const BATCH_LIMIT: &str = "SELECT claims.batch_limit($1::pg_catalog.int8)";
-
 /// Maximum number of leases that are searched for those that hold a bucket. The service lists no more in one call.
-const MAX_LISTED: i64 = 10_000;
+const MAX_LISTED: i32 = 10_000;
 /// Number of buckets of one get_records(). The service takes 10,000 in a call and answers with at most 16 MiB: 500 of the largest
 /// records fit.
 const PORTION: usize = 500;
@@ -108,25 +57,29 @@ pub struct LeasePage {
 }
 
 impl BeginRequest {
-    /// Returns the call that begins the lease, without a wait for names, and presents an epoch.
+    /// Returns the call that begins the lease, without a wait for names, and presents an epoch. WHERE checks the required naming before the
+    /// lease begins. The second column is the process that has answered, by which the connection knows whether it is always the same one.
     fn command(&self, presented: Presented) -> Command {
         let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, .. } = self;
-        let [unicode, bucket_types, profiles] = naming.values();
-        let [epoch, predecessor, place] = pair_and_place(presented);
-        let cell_xid = Some(cell_xid.0.to_string());
-        let (cell_id, creates, destroys, uuid) = (number(*cell_id), text(creates), text(destroys), uuid(*lease));
-        let naming = [unicode, bucket_types, profiles];
-        let values = [cell_id, creates, destroys, uuid, cell_xid].into_iter().chain(naming);
-        let values: Vec<_> = values.chain([epoch, predecessor, place]).collect();
-        let question = Question { text: BEGIN, values: &values, expected: Expected::one_row(2) };
-        question.frequent_command(RETURNS_PROCESS, &BEGIN_TYPES)
+        let begin = question! {
+            prepared c"claims_begin":
+            "SELECT claims.begin_update_text(claims.acting_cell({cell_id}, {presented}), {creates}, {destroys}, {lease}, {cell_xid}),
+                    pg_catalog.pg_backend_pid()
+              WHERE (claims.require_naming({naming}) IS NULL) IS NOT NULL",
+            cell_id = *cell_id, creates = creates.as_str(), destroys = destroys.as_str(), lease = *lease,
+            cell_xid = *cell_xid, naming = *naming, presented
+        };
+        begin.command::<Begun>(1..=1)
     }
 
     fn begun(&self, answer: Answer) -> Result<(), Mismatch> {
-        let (begun, _process) = answer.only(|row| Ok((row.uuid(1)?, row.number(2)?)))?;
-        if begun == self.lease { Ok(()) } else { Err(Mismatch::Value(begun.to_string())) }
+        let (begun, _process): Begun = answer.only()?;
+        if begun == self.lease { Ok(()) } else { Err(wrong(begun)) }
     }
 }
+
+/// The lease that has begun, and the process that has answered.
+type Begun = (Uuid, i64);
 
 /// The time that a service has to answer once the answer of another one was awaited.
 const GRACE: Duration = Duration::from_millis(20);
@@ -192,9 +145,14 @@ impl Service<'_> {
             let left = self.time_left(limit);
             let read = |answer: Answer| request.begun(answer);
             let Some(HandedWait { time, priority }) = request.wait else { return self.run(&[begin], left, read) };
-            let values = [number(i64::try_from(time.as_millis()).unwrap_or(0)), number(priority.into())];
-            let wait = Question { text: WAIT, values: &values, expected: Expected::one_row(2) };
-            self.run_waiting(time, &[wait.command(), begin], left, read)
+            // Hands the session's wait for names to the service, for the next statement.
+            let wait = question! {
+                "SELECT pg_catalog.set_config('claims.lease_wait', {time}, true),
+                        pg_catalog.set_config('claims.lease_priority', {priority}, true)",
+                time = time.as_millis().to_string(), priority = priority.to_string()
+            };
+            let wait = wait.command::<(String, String)>(1..=1);
+            self.run_waiting(time, &[wait, begin], left, read)
         };
         presenting(request.cell_id, self.name(), self.shower(request.cell_id, limit), begin)
             .map(|(presented, ())| presented)
@@ -202,10 +160,8 @@ impl Service<'_> {
 
     /// Returns the largest number of records that a batch may have, at least 1.
     pub fn batch_limit(&self, cell_id: i64, timeout: Duration) -> Result<usize, ClaimsError> {
-        let question = Question { text: BATCH_LIMIT, values: &[number(cell_id)], expected: Expected::one_row(1) };
-        self.ask(question, timeout, |answer| {
-            let limit = answer.only(|row| row.number(1))?;
-            usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| Mismatch::Value(limit.to_string()))
+        self.ask_one(question! { "SELECT claims.batch_limit({cell_id})", cell_id }, timeout, |(limit,): (i64,)| {
+            usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| wrong(limit))
         })
     }
 
@@ -213,7 +169,8 @@ impl Service<'_> {
     pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
         let settlement = Settlement { commits: vec![lease], ..Settlement::default() };
         let commit = |presented| {
-            self.run(&[settlement.command(cell_id, presented)], timeout, |answer| answer.only(|row| row.boolean(1)))
+            let read = |answer: Answer| answer.only().map(|(is_new,): (bool,)| is_new);
+            self.run(&[settlement.command(cell_id, presented)], timeout, read)
         };
         presenting(cell_id, self.name(), self.shower(cell_id, timeout), commit).map(|(_, is_new)| is_new)
     }
@@ -228,51 +185,49 @@ impl Service<'_> {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        let outcome = |row: &AnswerRow| Ok((row.uuid(1)?, row.word_or_null(2, &OUTCOME_NAMES)?.map(str::to_owned)));
-        let expected = Expected::rows(leases.len()..=leases.len(), 2);
-        let question = Question { text: OUTCOMES, values: &[number(cell_id), uuids(leases)], expected };
-        self.ask(question, timeout, |answer| each_asked(leases, answer.map(outcome)?, |(lease, _)| *lease))
-    }
-
-    /// Returns a lease if it is outstanding.
-    pub fn outstanding(&self, lease: Uuid, timeout: Duration) -> Result<Option<OutstandingLease>, ClaimsError> {
-        let values = [uuid(lease), Some(settings::stale_after().as_secs().to_string())];
-        let question = Question { text: ONE, values: &values, expected: Expected::rows(0..=1, 3) };
-        let outstanding = |row: &AnswerRow| {
-            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: row.boolean(3)? })
+        let outcomes = question! {
+            "SELECT lease, claims.lease_outcome({cell_id}, lease) FROM pg_catalog.unnest({leases}) AS lease",
+            cell_id, leases
         };
-        self.ask(question, timeout, |answer| match answer.first(outstanding)? {
-            Some(other) if other.lease != lease => Err(Mismatch::Value(other.lease.to_string())),
-            found => Ok(found),
+        self.ask(outcomes, leases.len()..=leases.len(), timeout, |rows: Vec<(Uuid, Option<String>)>| {
+            for (_, outcome) in &rows {
+                one_of(outcome.as_deref(), &OUTCOME_NAMES)?;
+            }
+            each_asked(leases, rows, |(lease, _)| *lease)
         })
     }
 
-    /// Settles leases, for a pass that has presented its epoch.
+    /// Returns a lease if it is outstanding, and whether recovery may treat it as stale. A lease dated in the future is stale: the clock has
+    /// jumped, so its age is unknown.
+    pub fn outstanding(&self, lease: Uuid, timeout: Duration) -> Result<Option<OutstandingLease>, ClaimsError> {
+        let outstanding = question! {
+            "SELECT d.lease_uuid, d.cell_xid, d.created_at OPERATOR(pg_catalog.<=)
+                      (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => {stale_after}))
+                      OR d.created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval
+                          OPERATOR(pg_catalog.+) pg_catalog.make_interval(secs => {stale_after}))
+               FROM claims.lease_details({lease}) AS d",
+            lease, stale_after = settings::stale_after().as_secs_f64()
+        };
+        let found = self.ask_rows(outstanding, 0..=1, timeout, |(found, cell_xid, stale)| match found {
+            other if other != lease => Err(wrong(other)),
+            lease => Ok(OutstandingLease { lease, cell_xid, stale }),
+        });
+        Ok(found?.pop())
+    }
+
+    /// Settles leases, and presents an epoch, unless a pass has presented it before.
     pub fn settle_leases(
         &self,
         cell_id: i64,
-        commits: &[Uuid],
-        rollbacks: &[Uuid],
+        presented: Option<Presented>,
+        (commits, rollbacks): (&[Uuid], &[Uuid]),
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settlement = Settlement::of(commits, rollbacks);
-        self.run(&[settlement.listed(cell_id)], timeout, |answer| settlement.each_settled(answer))
+        self.run(&[settlement.listed(cell_id, presented)], timeout, |answer| settlement.each_settled(answer))
     }
 
-    /// Like [`Service::settle_leases`], and presents an epoch.
-    pub fn settle_leases_as(
-        &self,
-        cell_id: i64,
-        presented: Presented,
-        commits: &[Uuid],
-        rollbacks: &[Uuid],
-        timeout: Duration,
-    ) -> Result<Vec<Settled>, ClaimsError> {
-        let settlement = Settlement::of(commits, rollbacks);
-        self.run(&[settlement.listed_as(cell_id, presented)], timeout, |answer| settlement.each_settled(answer))
-    }
-
-    /// Like [`Service::settle_leases_as`], with the epoch that is committed here. Call it in a transaction.
+    /// Like [`Service::settle_leases`], with the epoch that is committed here. Call it in a transaction.
     pub fn settle_own_leases(
         &self,
         cell_id: i64,
@@ -280,11 +235,13 @@ impl Service<'_> {
         rollbacks: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
-        let settle = |presented| self.settle_leases_as(cell_id, presented, commits, rollbacks, self.time_left(timeout));
+        let leases = (commits, rollbacks);
+        let settle = |presented| self.settle_leases(cell_id, Some(presented), leases, self.time_left(timeout));
         presenting(cell_id, self.name(), self.shower(cell_id, timeout), settle).map(|(_, settled)| settled)
     }
 
-    /// Returns a page of a cell's outstanding leases.
+    /// Returns a page of a cell's outstanding leases. The service's clock, which dated the leases, says how old they are. A lease dated as far
+    /// in the future, and one minute more, counts as stale: its age is unknown, and fencing it first is safe.
     pub fn list_leases(
         &self,
         cell_id: i64,
@@ -293,21 +250,26 @@ impl Service<'_> {
         stale_after: Interval,
         timeout: Duration,
     ) -> Result<LeasePage, ClaimsError> {
-        let [months, days, seconds] = interval(stale_after);
-        let values = [number(cell_id), after.clone(), number(max_results), months, days, seconds];
-        let expected = Expected::rows(0..=usize::try_from(max_results).unwrap_or(0), 4);
-        let listed = |row: &AnswerRow| {
-            let (cell_xid, stale) = (row.xid8_or_null(2)?, row.boolean(4)?);
-            Ok((OutstandingLease { lease: row.uuid(1)?, cell_xid, stale }, row.must(3)?.to_owned()))
+        let (months, days, seconds) = interval(stale_after);
+        let list = question! {
+            "SELECT lease_uuid, cell_xid, \"cursor\",
+                    created_at OPERATOR(pg_catalog.<=) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-)
+                        pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds}))
+                    OR created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval
+                        OPERATOR(pg_catalog.+) pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds}))
+               FROM claims.list_leases({cell_id}, {after}, {max_results})",
+            cell_id, after, max_results = i32::try_from(max_results).unwrap_or(i32::MAX), months, days, seconds
         };
-        self.ask(Question { text: LIST, values: &values, expected }, timeout, |answer| {
-            let rows = each_once(answer.map(listed)?, |(listed, _)| listed.lease)?;
-            let last_cursor = rows.last().map(|(_, cursor)| cursor.clone());
+        let most = usize::try_from(max_results).unwrap_or(0);
+        self.ask(list, 0..=most, timeout, |rows: Vec<(Uuid, Option<Xid8>, String, bool)>| {
+            let rows = each_once(rows, |(lease, ..)| *lease)?;
+            let last_cursor = rows.last().map(|(_, _, cursor, _)| cursor.clone());
             // A page that ends where it began would be asked for again and again.
             if let Some(cursor) = last_cursor.as_ref().filter(|_| last_cursor == after) {
-                return Err(Mismatch::Value(cursor.clone()));
+                return Err(wrong(cursor));
             }
-            Ok(LeasePage { leases: rows.into_iter().map(|(lease, _)| lease).collect(), last_cursor })
+            let lease = |(lease, cell_xid, _, stale)| OutstandingLease { lease, cell_xid, stale };
+            Ok(LeasePage { leases: rows.into_iter().map(lease).collect(), last_cursor })
         })
     }
 
@@ -319,14 +281,20 @@ impl Service<'_> {
         max_age: f64,
         timeout: Duration,
     ) -> Result<Vec<OutstandingLease>, ClaimsError> {
-        let portions: Vec<_> = buckets.chunks(PORTION).map(|portion| json!(portion).to_string()).collect();
-        let values = [number(cell_id), number(MAX_LISTED), Some(format!("{max_age:.3}")), texts(&portions)];
-        let lease = |row: &AnswerRow| {
-            Ok(OutstandingLease { lease: row.uuid(1)?, cell_xid: row.xid8_or_null(2)?, stale: false })
+        // The list is long if recovery has not run for a while.
+        let holders = question! {
+            "SELECT l.lease_uuid, l.cell_xid
+               FROM claims.list_leases({cell_id}, NULL, {most}, pg_catalog.clock_timestamp()
+                        OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => {max_age})) AS l
+              WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid
+                        FROM pg_catalog.unnest({portions}) AS portion
+                       CROSS JOIN LATERAL claims.get_records(portion::pg_catalog.jsonb) AS r)",
+            cell_id, most = MAX_LISTED, max_age,
+            portions = buckets.chunks(PORTION).map(|portion| json!(portion).to_string()).collect::<Vec<_>>()
         };
-        let expected = Expected::rows(0..=MAX_LISTED.unsigned_abs() as usize, 2);
-        self.ask(Question { text: HOLDERS, values: &values, expected }, timeout, |answer| {
-            each_once(answer.map(lease)?, |listed| listed.lease)
+        self.ask(holders, 0..=MAX_LISTED.unsigned_abs() as usize, timeout, |rows: Vec<(Uuid, Option<Xid8>)>| {
+            let rows = each_once(rows, |(lease, _)| *lease)?.into_iter();
+            Ok(rows.map(|(lease, cell_xid)| OutstandingLease { lease, cell_xid, stale: false }).collect())
         })
     }
 }

@@ -1,8 +1,8 @@
 //! The client of the claims service. A cell reaches the shared database only through it.
 //!
 //! [`leases`], [`settlement`], [`records`], [`imports`], [`names`], [`epochs`] and [`ids`] have the calls, and all SQL text that is sent to
-//! the service: one statement each, with parameters, in a transaction of its own there. Each states the rows and columns of its answer. Any other answer is an
-//! error, and closes the connection. No setting outlives a call. Only the calls of every save are prepared, if no pooler in transaction
+//! the service: one statement each, with named parameters ([`question`]), in a transaction of its own there. Each states the rows and columns
+//! of its answer ([`answer`]). Any other answer is an error, and closes the connection. No setting outlives a call. Only the calls of every save are prepared, if no pooler in transaction
 //! mode is between cell and service. Every call is safe to repeat: if its cached connection is dead, it is sent once more over a new
 //! one.
 
@@ -22,7 +22,6 @@ pub mod names;
 pub mod naming;
 pub mod options;
 mod own_place;
-mod parameters;
 pub mod places;
 pub mod presented;
 mod question;
@@ -33,24 +32,22 @@ pub mod states;
 pub mod turns;
 
 use std::cell::Cell;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys::Oid;
 
 pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 
-use self::answer::Answer;
+use self::answer::{Answer, FromRow};
 use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
 use self::question::Question;
 use self::turns::Turn;
 use crate::error::{CellError, ClaimsError};
-use pg::libpq::{Command, Expected, Mismatch, RemoteError, Trouble};
+use pg::libpq::{Command, Mismatch, RemoteError, Trouble};
 use pg::spi::Connection;
 use pg::{foreign, wait, xact};
-
-/// Sets statement_timeout, by which the service cancels the next statement by itself.
-const LIMIT: &str = "SELECT pg_catalog.set_config('statement_timeout', $1::pg_catalog.text, true)";
 
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
@@ -82,29 +79,19 @@ impl<'c> Service<'c> {
             breaker::refuse_if_open(server)?;
             must_be_one(connection, server)?;
         }
-        Ok(Service {
-            server,
-            way: Way::Catalog(connection, cell_id),
-            waited: Cell::default(),
-            handed_wait: Cell::default(),
-            gives_way: Cell::default(),
-            deadline: None,
-        })
+        Ok(Service::by(server, Way::Catalog(connection, cell_id)))
     }
 
     /// Like [`Service::new`], and looks the address up now, so that it can be called after the current transaction.
     pub fn resolved(connection: &Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
         connection_cache::close_outdated();
-        let way = Way::Address(connect::address(connection, server, cell_id)?);
-        Ok(Service {
-            server,
-            way,
-            waited: Cell::default(),
-            handed_wait: Cell::default(),
-            gives_way: Cell::default(),
-            deadline: None,
-        })
+        Ok(Service::by(server, Way::Address(connect::address(connection, server, cell_id)?)))
+    }
+
+    fn by(server: &'c str, way: Way<'c>) -> Self {
+        let (waited, handed_wait, gives_way) = Default::default();
+        Service { server, way, waited, handed_wait, gives_way, deadline: None }
     }
 
     /// Has every call end at a deadline, also while it connects. Such an end is [`CellError::ServiceSilent`].
@@ -160,28 +147,37 @@ impl<'c> Service<'c> {
         result
     }
 
-    /// Calls the service, and reads its answer. An error of the service is `Refused`. If there is no answer within `timeout`, which begins
-    /// when there is a connection, the error is `ServiceSilent`. An unexpected answer is `WrongAnswer`.
-    fn ask<T>(
+    /// Calls the service, and reads its answer of so many rows. An error of the service is `Refused`. If there is no answer within `timeout`,
+    /// which begins when there is a connection, the error is `ServiceSilent`. An unexpected answer is `WrongAnswer`.
+    fn ask<R: FromRow, T>(
         &self,
         question: Question,
+        rows: RangeInclusive<usize>,
         timeout: Duration,
-        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+        read: impl FnOnce(Vec<R>) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
-        self.run(&[question.command()], timeout, read)
+        self.run(&question.commands::<R>(rows, timeout), timeout, |answer| read(answer.rows()?))
     }
 
-    /// Like [`Service::ask`]; the service cancels the statement by itself after `limit`.
-    fn ask_within<T>(
+    /// Like [`Service::ask`], row by row.
+    fn ask_rows<R: FromRow, T>(
         &self,
-        limit: Duration,
+        question: Question,
+        rows: RangeInclusive<usize>,
+        timeout: Duration,
+        read: impl Fn(R) -> Result<T, Mismatch>,
+    ) -> Result<Vec<T>, ClaimsError> {
+        self.ask(question, rows, timeout, |rows| rows.into_iter().map(read).collect())
+    }
+
+    /// Like [`Service::ask`], for an answer of one row.
+    fn ask_one<R: FromRow, T>(
+        &self,
         question: Question,
         timeout: Duration,
-        read: impl FnOnce(Answer) -> Result<T, Mismatch>,
+        read: impl FnOnce(R) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
-        let values = [Some(limit.as_millis().to_string())];
-        let limit = Question { text: LIMIT, values: &values, expected: Expected::one_row(1) };
-        self.run(&[limit.command(), question.command()], timeout, read)
+        self.run(&question.commands::<R>(1..=1, timeout), timeout, |answer| read(answer.only()?))
     }
 
     /// Waits until this session may call the service, for the first time or after a pause.

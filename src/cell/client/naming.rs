@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use claims_model::{Types, UNICODE_VERSION};
 
-use super::parameters::{Parameter, text, texts};
+use pgrx::pg_sys::{self, Oid};
+
+use super::question::{Parameter, Values};
 
 /// Bucket types, each with its profile.
 pub struct RequiredNaming {
@@ -22,9 +24,15 @@ impl RequiredNaming {
             bucket_types: names.into_iter().map(str::to_owned).collect(),
         }
     }
+}
 
-    /// Returns the arguments of claims.require_naming().
-    pub(super) fn values(&self) -> [Parameter; 3] {
-        [text(UNICODE_VERSION), texts(&self.bucket_types), texts(&self.profiles)]
+/// The arguments of claims.require_naming().
+impl Parameter for RequiredNaming {
+    const TYPES: &'static [Oid] = &[pg_sys::TEXTOID, pg_sys::TEXTARRAYOID, pg_sys::TEXTARRAYOID];
+
+    fn add_to(&self, values: &mut Values) {
+        UNICODE_VERSION.add_to(values);
+        self.bucket_types.add_to(values);
+        self.profiles.add_to(values);
     }
 }

@@ -1,9 +1,10 @@
 //! The epoch that each save presents, with which the service makes sure that only one database acts as a cell.
 
 use claims_model::epoch::StoredEpoch;
+use pgrx::pg_sys::{self, Oid};
 
 use super::own_place;
-use super::parameters::{Parameter, number};
+use super::question::{Parameter, Values};
 use crate::error::{CellError, ClaimsError};
 use crate::store::cell::epochs;
 
@@ -13,13 +14,15 @@ pub type Presented = Option<StoredEpoch>;
 /// Largest number of attempts: a pass of this database may replace the epoch during each of them.
 const ATTEMPTS: usize = 5;
 
-/// Returns the parameters of `claims.acting_cell()` after the cell.
-pub(super) fn pair_and_place(presented: Presented) -> [Parameter; 3] {
-    [
-        presented.and_then(|stored| number(stored.epoch)),
-        presented.and_then(|stored| stored.predecessor).and_then(number),
-        number(own_place::id()),
-    ]
+/// The arguments of `claims.acting_cell()` after the cell: the epoch, its predecessor, and the place of this database.
+impl Parameter for Presented {
+    const TYPES: &'static [Oid] = &[pg_sys::INT8OID; 3];
+
+    fn add_to(&self, values: &mut Values) {
+        self.map(|stored| stored.epoch).add_to(values);
+        self.and_then(|stored| stored.predecessor).add_to(values);
+        own_place::id().add_to(values);
+    }
 }
 
 /// Returns the epoch that the next call to a service presents.

@@ -259,7 +259,7 @@ impl<G: Transactions> Recovery<'_, G> {
         commits: &[Uuid],
         rollbacks: &[Uuid],
     ) -> Result<Result<Vec<Settled>, String>, G::Error> {
-        self.ask(|| match service.settle_leases(self.cell_id, commits, rollbacks, ANSWER_TIMEOUT) {
+        self.ask(|| match service.settle_leases(self.cell_id, None, (commits, rollbacks), ANSWER_TIMEOUT) {
             Ok(settled) => Ok(Ok(settled)),
             Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Err(error.message)),
             Err(error) => Err(error),

@@ -30,7 +30,7 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
         Ok((remaining, service, stored::committed(cell_id, server)))
     })?;
     let Some(service) = service else { return Ok(!has_unripe) };
-    let settle = |presented| match service.settle_leases_as(cell_id, presented, &ripe, &[], ANSWER_TIMEOUT) {
+    let settle = |presented| match service.settle_leases(cell_id, Some(presented), (&ripe, &[]), ANSWER_TIMEOUT) {
         Err(error) if may_be_outdated(&error) => Ok(Err(error)),
         answer => answer.map(Ok).map_err(unreachable),
     };

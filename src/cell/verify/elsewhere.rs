@@ -58,7 +58,7 @@ fn owned_at(
 ) -> Result<HashMap<(String, String), Uuid>, ClaimsError> {
     let bucket = |claim: &&MovedClaim| json!({"type": claim.bucket_type, "value": claim.bucket_value});
     let buckets = json!(claims.iter().map(bucket).collect::<Vec<_>>()).to_string();
-    let records = Service::new(connection, service, cell_id)?.records(buckets, ANSWER_TIMEOUT)?;
-    let own = records.into_iter().filter(|record| record.cell_id == cell_id && record.status == "ACTIVE");
+    let records = Service::new(connection, service, cell_id)?.records(&buckets, ANSWER_TIMEOUT)?;
+    let own = records.into_iter().filter(|record| record.cell_id == cell_id && record.status.0 == "ACTIVE");
     Ok(own.filter_map(|record| Some(((record.bucket_type?, record.bucket_value), record.uuid))).collect())
 }

@@ -62,7 +62,7 @@ impl<'s, 'c> Remote<'s, 'c> {
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
-        self.service.digest_records(&self.span(range), &self.naming, self.answer_timeout)
+        self.service.digest_records(&self.span(range), self.answer_timeout)
     }
 
     /// Returns the source id up to which the range has `records` claims, or `None` if there are fewer.
@@ -72,7 +72,7 @@ impl<'s, 'c> Remote<'s, 'c> {
 
     /// Compares a range with a JSON list of the expected claims.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records((&self.span(range), &self.naming), expected, self.recent, self.answer_timeout)
+        self.service.verify_records(&self.span(range), expected, self.recent, None, self.answer_timeout)
     }
 
     /// Has the service make the expected claims, and destroy the extra ones. If a limit of the cell forbids that in one call, it destroys
@@ -122,16 +122,10 @@ impl<'s, 'c> Remote<'s, 'c> {
     }
 
     fn correct_once(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
-        self.service.correct_records(
-            (&self.span(range), &self.naming),
-            expected,
-            self.recent,
-            extra,
-            CORRECTION_TIMEOUT,
-        )
+        self.service.verify_records(&self.span(range), expected, self.recent, Some(extra), CORRECTION_TIMEOUT)
     }
 
     fn span<'a>(&'a self, range: &'a SourceRange) -> Span<'a> {
-        Span { cell_id: self.cell_id, source_type: self.source_type, range }
+        Span { cell_id: self.cell_id, source_type: self.source_type, range, naming: &self.naming }
     }
 }

@@ -38,7 +38,7 @@ impl<'s> Slot<'s> {
 
     fn hold<G: Transactions>(&self, transactions: &G) -> Result<(), G::Error> {
         let Slot { service, cell_id, .. } = *self;
-        let seconds = i64::try_from(SLOT_HELD_FOR.as_secs()).unwrap_or(0);
+        let seconds = i32::try_from(SLOT_HELD_FOR.as_secs()).unwrap_or(0);
         let hold = || service.hold_verification_slot(cell_id, seconds, ANSWER_TIMEOUT).map_err(unreachable);
         match transactions.at_service(hold)? {
             true => Ok(()),

@@ -25,10 +25,6 @@ pub struct Expected {
 }
 
 impl Expected {
-    pub fn one_row(columns: usize) -> Self {
-        Expected { columns, rows: 1..=1 }
-    }
-
     pub fn rows(rows: RangeInclusive<usize>, columns: usize) -> Self {
         Expected { columns, rows }
     }

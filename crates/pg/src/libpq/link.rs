@@ -31,10 +31,10 @@ const MAX_PARTIAL_BYTES: usize = 4 * 1024 * 1024;
 pub struct Command {
     /// The name for a prepared statement, if it may be prepared.
     pub name: Option<&'static CStr>,
-    pub text: CString,
+    pub text: &'static CStr,
     /// The types of the parameters, by oids that are equal on every server. If it is empty, the other server infers
     /// them.
-    pub types: &'static [pg_sys::Oid],
+    pub types: Vec<pg_sys::Oid>,
     pub values: Vec<Option<CString>>,
     /// The rows and columns that it must return.
     pub expected: Expected,
