@@ -2,20 +2,23 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::captured::NamedBucket;
 
 /// A conflict, as the service's DETAIL has it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Refusal {
     pub bucket: RefusedBucket,
     pub reason: String,
+    #[serde(default)]
+    pub retryable: bool,
     pub holder_cell_id: Option<i64>,
+    pub lease_age_seconds: Option<f64>,
 }
 
 /// The bucket of a conflict, with the type name of the service.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct RefusedBucket {
     #[serde(rename = "type")]
     pub bucket_type: String,

@@ -1,21 +1,9 @@
 //! The conflicts of a refused save, with the rows and the declarations that they concern.
 
-use serde::Deserialize;
-
 use crate::Reason;
 use crate::capture::{Ends, Id, NamedBucket};
 use crate::origin::Origin;
-use crate::outgoing::RefusedBucket;
-
-/// A conflict, as the service's DETAIL has it.
-#[derive(Debug, Deserialize)]
-struct Entry {
-    bucket: RefusedBucket,
-    reason: String,
-    #[serde(default)]
-    retryable: bool,
-    holder_cell_id: Option<i64>,
-}
+use crate::outgoing::{Refusal, RefusedBucket};
 
 /// A conflict of a save.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +28,12 @@ impl RefusedName {
     }
 }
 
-/// Returns the conflicts in an error's DETAIL, each with the row that `find` returns for its bucket. Returns `None` if the text is
-/// something else.
+/// Returns conflicts, each with the row that `find` returns for its bucket.
 pub fn refused_names<'b>(
-    detail: &str,
+    refusals: Vec<Refusal>,
     find: impl Fn(&RefusedBucket) -> Option<(&'b NamedBucket, Option<&'b Ends>)>,
-) -> Option<Vec<RefusedName>> {
-    let entries: Vec<Entry> = serde_json::from_str(detail).ok()?;
-    let name = |Entry { bucket, reason, retryable, holder_cell_id }: Entry| {
+) -> Vec<RefusedName> {
+    let name = |Refusal { bucket, reason, retryable, holder_cell_id, .. }: Refusal| {
         let (own_bucket, ends) = find(&bucket).unzip();
         let ends = ends.flatten();
         let source_id = ends.and_then(|ends| ends.source_id.as_ref()).map(Id::to_text);
@@ -62,7 +48,7 @@ pub fn refused_names<'b>(
             holder_cell_id,
         }
     };
-    Some(entries.into_iter().map(name).collect())
+    refusals.into_iter().map(name).collect()
 }
 
 /// Returns the weightiest conflict, which decides the SQLSTATE; the first one of several that weigh the same.

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use claims_model::capture::{Create, Id};
-use claims_model::outgoing::Outgoing;
+use claims_model::outgoing::{Outgoing, Refusal, refusals};
 use claims_model::refused::{RefusedName, refused_names};
 use pgrx::pg_sys::Oid;
 use serde_json::Value;
@@ -16,27 +16,30 @@ use pg::prelude::*;
 use pg::{roles, spi};
 
 /// The last refused save.
-struct Refusal {
+struct RefusedBefore {
     /// The role that saved.
     role: Oid,
     names: Vec<RefusedName>,
 }
 
 thread_local! {
-    static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<RefusedBefore>> = const { RefCell::new(None) };
 }
 
 /// Returns the service's conflicts as an error that names rows and declarations, and remembers them. Returns any other error as it is.
 pub fn explained(outgoing: &Outgoing, error: ClaimsError) -> ClaimsError {
+    let Some(refusals) = refusals_of(&error) else { return error };
     let ClaimsError::Cell(CellError::Refused(error)) = error else { return error };
     let rows = outgoing.rows();
-    match error.detail.as_deref().and_then(|detail| refused_names(detail, |bucket| rows.row_of(bucket))) {
-        None => CellError::Refused(error).into(),
-        Some(names) => {
-            remember(&names);
-            CellError::RefusedSave(RefusedSave { error, names }).into()
-        }
-    }
+    let names = refused_names(refusals, |bucket| rows.row_of(bucket));
+    remember(&names);
+    CellError::RefusedSave(RefusedSave { error, names }).into()
+}
+
+/// Returns the conflicts with which a service has refused a batch. `None` for any other error.
+pub fn refusals_of(error: &ClaimsError) -> Option<Vec<Refusal>> {
+    let ClaimsError::Cell(CellError::Refused(error)) = error else { return None };
+    refusals(error.detail.as_deref()?)
 }
 
 /// Returns the error for a name that several rows of the cell have, and remembers it as a conflict.
@@ -62,7 +65,7 @@ pub fn claimed_twice(cell_id: i64, create: &Create) -> ClaimsError {
 }
 
 fn remember(names: &[RefusedName]) {
-    LAST.set(Some(Refusal { role: roles::caller(), names: names.to_vec() }));
+    LAST.set(Some(RefusedBefore { role: roles::caller(), names: names.to_vec() }));
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -86,7 +89,7 @@ fn last_conflicts() -> Result<
 > {
     crate::access::refuse_restricted()?;
     // Another role may use the session now.
-    let may_read = |refusal: &&Refusal| roles::has_privileges_of(roles::caller(), refusal.role);
+    let may_read = |refusal: &&RefusedBefore| roles::has_privileges_of(roles::caller(), refusal.role);
     let names = LAST.with_borrow(|last| last.as_ref().filter(may_read).map(|refusal| refusal.names.clone()));
     let catalog = spi::connect(catalog::current);
     let row = move |name: RefusedName| {

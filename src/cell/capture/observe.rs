@@ -7,15 +7,14 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use claims_model::capture::{Pending, Sending};
-use claims_model::observed::{Missed, separate};
-use claims_model::outgoing::{Outgoing, refusals};
+use claims_model::observed::separate;
+use claims_model::outgoing::Outgoing;
 use claims_model::routes::{Place, Routes};
 
-use super::leases::{divide_by, is_too_large, new_lease};
-use super::{local, log, observations, pins};
-use crate::cell::client::leases::BeginRequest;
-use crate::cell::client::naming::RequiredNaming;
-use crate::cell::client::{Service, afterwards};
+use super::batch::SentBatch;
+use super::leases::{Leases, divide_by, is_too_large};
+use super::{log, observations, pins};
+use crate::cell::client::Service;
 use crate::cell::track;
 use crate::error::{CellError, ClaimsError};
 use crate::kernel::call::Call;
@@ -27,7 +26,6 @@ use pg::interrupts;
 use pg::settings::LockWaits;
 use pg::spi::Connection;
 use pg::subtransaction::{Stopped, attempt};
-use pg::xact;
 
 /// Number of records in one lease, as far as a batch can be divided. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
@@ -65,11 +63,11 @@ impl Observed {
         let divided = routes.divide(pending).into_iter();
         let mut batches: VecDeque<_> = divided.map(|(place, pending)| (place, Outgoing::new(pending))).collect();
         let cell_id = routes.cell_id;
-        while let Some((place, mut outgoing)) = batches.pop_front() {
-            let mut missed = Vec::new();
+        while let Some((place, outgoing)) = batches.pop_front() {
+            let mut batch = SentBatch::observed(cell_id, outgoing);
             let begun = attempt(|| match &place {
-                Place::Service(server) => begin(call.connection, cell_id, server, deadline, &mut outgoing, &mut missed),
-                Place::Here => claim_here(call, cell_id, deadline, &mut outgoing, &mut missed),
+                Place::Service(server) => begin(call.connection, server, deadline, &mut batch),
+                Place::Here => claim_in_own_database(call, deadline, &mut batch),
             });
             let outcome = match begun {
                 Ok(parts) => {
@@ -81,10 +79,10 @@ impl Observed {
                 Err(Stopped::ByError(caught)) => caught.rethrow(),
             };
             if let Some(outcome) = outcome {
-                let declared = outgoing.take_rows().into_iter().filter_map(|ends| ends.origin.0);
+                let declared = batch.outgoing.take_rows().into_iter().filter_map(|ends| ends.origin.0);
                 declared.for_each(|declared| observations::note(&declared, outcome, 1));
             }
-            missed.into_iter().for_each(observations::note_missed);
+            batch.missed.into_iter().flatten().for_each(observations::note_missed);
         }
         if let Some(sending) = sending {
             log::mark_observed_sent(sending, routes);
@@ -131,68 +129,40 @@ type Parts = VecDeque<Outgoing>;
 /// Begins and tracks a lease without what cannot be had. The session settles it after the transaction.
 fn begin(
     connection: &Connection,
-    cell_id: i64,
     server: &str,
     deadline: Instant,
-    outgoing: &mut Outgoing,
-    missed: &mut Vec<Missed>,
+    batch: &mut SentBatch,
 ) -> Result<Parts, ClaimsError> {
     let _waits = LockWaits::until(deadline + RESERVE);
-    let parts = divide(connection, outgoing, RECORDS);
+    let parts = divide(connection, &mut batch.outgoing, RECORDS);
     if !parts.is_empty() {
         return Ok(parts);
     }
-    let service = Service::new(connection, server, cell_id)?.until(deadline);
-    let lease = new_lease(outgoing);
-    while !outgoing.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(
-                CellError::ServiceSilent { server: server.to_owned(), timeout: settings::observe_timeout() }.into()
-            );
+    let (cell_id, limit) = (batch.cell_id, settings::observe_timeout());
+    let service = &Service::new(connection, server, cell_id)?.until(deadline);
+    match batch.begin(connection, service, limit, false, None) {
+        Err(error) if is_too_large(&error) => {
+            let parts = divide(connection, &mut batch.outgoing, service.batch_limit(cell_id, limit)?);
+            return if parts.is_empty() { Err(error) } else { Ok(parts) };
         }
-        let (creates, destroys) = outgoing.json();
-        let naming = RequiredNaming::of(&catalog::current(connection).types, outgoing.bucket_types());
-        let cell_xid = xact::own_xid();
-        let request = BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, wait: None };
-        match service.begin(&request, settings::observe_timeout()) {
-            Ok(presented) => {
-                afterwards::begun(server, cell_id, (lease, outgoing.records()), presented, true);
-                track::track_new(connection, lease, cell_id, server)?;
-                return Ok(Parts::new());
-            }
-            Err(error) if is_too_large(&error) => {
-                let most = service.batch_limit(cell_id, settings::observe_timeout())?;
-                let parts = divide(connection, outgoing, most);
-                return if parts.is_empty() { Err(error) } else { Ok(parts) };
-            }
-            Err(error) => missed.extend(leave_out(outgoing, error)?),
-        }
+        begun => begun?,
+    }
+    if !batch.outgoing.is_empty() {
+        Leases { connection, service, cell_id, automatic: true }.has_begun(batch, batch.presented);
+        track::track_new(connection, batch.lease, cell_id, server)?;
     }
     Ok(Parts::new())
 }
 
 /// Claims in this database without what cannot be had. Waits for locks no longer than the deadline.
-fn claim_here(
-    call: &Call,
-    cell_id: i64,
-    deadline: Instant,
-    outgoing: &mut Outgoing,
-    missed: &mut Vec<Missed>,
-) -> Result<Parts, ClaimsError> {
+fn claim_in_own_database(call: &Call, deadline: Instant, batch: &mut SentBatch) -> Result<Parts, ClaimsError> {
     let _waits = LockWaits::until(deadline);
-    let most = usize::try_from(limit::of_cell(&call.current_catalog(), cell_id)).unwrap_or(1);
-    let parts = divide(call.connection, outgoing, most.min(RECORDS));
-    if !parts.is_empty() {
-        return Ok(parts);
+    let most = usize::try_from(limit::of_cell(&call.current_catalog(), batch.cell_id)).unwrap_or(1);
+    let parts = divide(call.connection, &mut batch.outgoing, most.min(RECORDS));
+    if parts.is_empty() {
+        batch.claim_here(call)?;
     }
-    while !outgoing.is_empty() {
-        match local::claim(call, cell_id, outgoing) {
-            Ok(()) => break,
-            Err(error) => missed.extend(leave_out(outgoing, error)?),
-        }
-    }
-    Ok(Parts::new())
+    Ok(parts)
 }
 
 /// Divides a batch into parts of at most so many records. Returns nothing, and leaves the batch as it is, if it is small enough or cannot be
@@ -206,13 +176,6 @@ fn divide(connection: &Connection, outgoing: &mut Outgoing, most: usize) -> Part
         *outgoing = parts.pop_front().unwrap_or_default();
     }
     parts
-}
-
-/// Removes what an error lists as refused from a batch, and returns it. Returns other errors as they are.
-fn leave_out(outgoing: &mut Outgoing, error: ClaimsError) -> Result<Vec<Missed>, ClaimsError> {
-    let ClaimsError::Cell(CellError::Refused(answer)) = &error else { return Err(error) };
-    let refused = answer.detail.as_deref().and_then(refusals);
-    refused.and_then(|refused| outgoing.remove_refused(&refused)).ok_or(error)
 }
 
 /// Returns the time that observed names may still take in this transaction: less than `claims.observe_timeout` if the statement's own timeout ends before.

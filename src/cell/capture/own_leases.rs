@@ -11,14 +11,15 @@
 use std::time::Duration;
 
 use claims_model::judge::Verdict;
-use serde_json::{Value, json};
+use claims_model::outgoing::{Refusal, RefusedBucket};
 use uuid::Uuid;
 
+use super::conflicts::refusals_of;
 use crate::cell::client::Service;
+use crate::cell::client::settlement::Settled;
 use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::error::{CellError, ClaimsError};
 use crate::store::cell::tracked;
-use pg::libpq::RemoteError;
 use pg::spi::Connection;
 
 /// Maximum number of leases that are settled at once, the newest ones.
@@ -26,46 +27,34 @@ const AT_ONCE: i64 = 1000;
 
 /// A conflict with leases of the same cell.
 pub struct OwnConflict {
-    error: RemoteError,
+    pub error: ClaimsError,
     /// The buckets that these leases hold.
-    buckets: Vec<Value>,
+    buckets: Vec<RefusedBucket>,
     /// Age of the oldest of these leases, in seconds.
     age: f64,
 }
 
-impl OwnConflict {
-    /// Returns the service's error.
-    pub fn into_error(self) -> ClaimsError {
-        CellError::Refused(self.error).into()
-    }
-}
-
 /// Returns the conflict if a begin failed because of leases of the same cell.
 pub fn own_conflict(cell_id: i64, begun: Result<(), ClaimsError>) -> Result<Option<OwnConflict>, ClaimsError> {
-    let Err(ClaimsError::Cell(CellError::Refused(error))) = begun else { return begun.map(|()| None) };
-    let own = own_conflicts(&error, cell_id);
+    let Err(error) = begun else { return Ok(None) };
+    let is_own = |refusal: &Refusal| refusal.reason == "leased" && refusal.holder_cell_id == Some(cell_id);
+    let own: Vec<_> = lock_refusals(&error).into_iter().flatten().filter(is_own).collect();
     if own.is_empty() {
-        return Err(CellError::Refused(error).into());
+        return Err(error);
     }
-    let age = own.iter().filter_map(|conflict| conflict["lease_age_seconds"].as_f64()).fold(0.0, f64::max);
-    let buckets = own.into_iter().map(|conflict| json!(conflict["bucket"])).collect();
-    Ok(Some(OwnConflict { error, buckets, age }))
+    let age = own.iter().filter_map(|refusal| refusal.lease_age_seconds).fold(0.0, f64::max);
+    Ok(Some(OwnConflict { error, buckets: own.into_iter().map(|refusal| refusal.bucket).collect(), age }))
 }
 
 /// Returns whether a begin failed only because of conflicts that end by themselves.
 pub fn is_temporary(error: &ClaimsError) -> bool {
-    let ClaimsError::Cell(CellError::Refused(error)) = error else { return false };
-    let conflicts = error.detail.as_deref().map(serde_json::from_str::<Vec<Value>>);
-    let are_temporary = |conflicts: Vec<Value>| conflicts.iter().all(|conflict| conflict["retryable"] == true);
-    error.is_lock_not_available() && conflicts.is_some_and(|read| read.is_ok_and(are_temporary))
+    lock_refusals(error).is_some_and(|refusals| refusals.iter().all(|refusal| refusal.retryable))
 }
 
-/// Returns the conflicts in DETAIL with leases of the cell itself, if all conflicts are temporary.
-fn own_conflicts(error: &RemoteError, cell_id: i64) -> Vec<Value> {
-    let conflicts = || serde_json::from_str::<Vec<Value>>(error.detail.as_deref()?).ok();
-    let is_own = |conflict: &Value| conflict["reason"] == "leased" && conflict["holder_cell_id"] == cell_id;
-    let all = if error.is_lock_not_available() { conflicts() } else { None };
-    all.unwrap_or_default().into_iter().filter(is_own).collect()
+/// Returns the conflicts of an error by which the service says that all of them are temporary.
+fn lock_refusals(error: &ClaimsError) -> Option<Vec<Refusal>> {
+    let is_temporary = matches!(error, ClaimsError::Cell(CellError::Refused(error)) if error.is_lock_not_available());
+    refusals_of(error).filter(|_| is_temporary)
 }
 
 /// Has the service commit leases whose local transactions have committed, and forgets them here. Returns whether there are any.
@@ -95,7 +84,8 @@ pub fn settle_ended(
     conflict: &OwnConflict,
     limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let holders = candidates(service, cell_id, conflict, limit)?;
+    let holders = service.holders(cell_id, &conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
+    let holders: Vec<_> = holders.into_iter().map(JudgedLease::from).collect();
     let judged = judge::judge(connection, &holders);
     let with = |wanted: Verdict| -> Vec<Uuid> {
         judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
@@ -118,21 +108,7 @@ fn settle(
     limit: Duration,
 ) -> Result<(), ClaimsError> {
     let settled = service.settle_own_leases(cell_id, commits, rollbacks, limit)?.into_iter();
-    let committed: Vec<_> = settled
-        .filter(|settled| settled.outcome.as_deref() == Some("committed"))
-        .map(|settled| settled.lease)
-        .collect();
+    let committed: Vec<_> = settled.filter(Settled::is_committed).map(|settled| settled.lease).collect();
     tracked::forget(connection, &committed, Some(&[cell_id]));
     Ok(())
-}
-
-/// Returns the leases that hold the buckets.
-fn candidates(
-    service: &Service,
-    cell_id: i64,
-    conflict: &OwnConflict,
-    limit: Duration,
-) -> Result<Vec<JudgedLease>, ClaimsError> {
-    let holders = service.holders(cell_id, &conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
-    Ok(holders.into_iter().map(JudgedLease::from).collect())
 }

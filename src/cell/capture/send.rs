@@ -13,10 +13,9 @@ use claims_model::routes::{Place, Routes};
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
-use super::here;
 use super::leases::{self, Begun, Leases, sizes};
 use super::observe::Observed;
-use super::{conflicts, log, slow_search};
+use super::{conflicts, log, own_database, slow_search};
 use crate::cell::client::{Service, confirmed};
 use crate::cell::track;
 use crate::error::{CaptureError, CellError, ClaimsError};
@@ -132,7 +131,7 @@ fn send_enforced(
     let leases = services.iter().map(|service| Leases { connection, service, cell_id, automatic });
     let begun = leases::begin_all(leases.zip(outgoing).collect())?;
     if let Some(outgoing) = here {
-        here::claim_all(&Call::over(connection), cell_id, outgoing)?;
+        own_database::claim_all(&Call::over(connection), cell_id, outgoing)?;
     }
     // None if all destroys were skipped.
     let first = begun.first().map(|begun| begun.lease);

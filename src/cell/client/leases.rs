@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use claims_model::outgoing::RefusedBucket;
 use pgrx::datum::Interval;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::Service;
@@ -277,7 +278,7 @@ impl Service<'_> {
     pub fn holders(
         &self,
         cell_id: i64,
-        buckets: &[Value],
+        buckets: &[RefusedBucket],
         max_age: f64,
         timeout: Duration,
     ) -> Result<Vec<OutstandingLease>, ClaimsError> {

@@ -99,6 +99,14 @@ impl<'c> Service<'c> {
         Service { deadline: Some(deadline), ..self }
     }
 
+    /// Raises an error after the moment at which every call ends.
+    pub fn must_have_time(&self, timeout: Duration) -> Result<(), ClaimsError> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(self.failure(Trouble::OutOfTime, timeout).into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the name of the foreign server.
     pub fn name(&self) -> &str {
         self.server

@@ -14,11 +14,10 @@ use claims_model::Bucket;
 use claims_model::capture::NamedBucket;
 use claims_model::lease_group;
 use claims_model::lookalike::{Skeleton, skeleton_of};
-use claims_model::near;
 use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
-use super::lenient::{self, LenientBatch};
+use super::batch::{self, SentBatch};
 use super::own_leases;
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
@@ -27,7 +26,6 @@ use crate::error::{CellError, ClaimsError};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::cell::skipped_destroys;
-use pg::hash;
 use pg::spi::Connection;
 
 /// Number of records for which the service has `claims.service_timeout` to answer.
@@ -77,7 +75,7 @@ impl Uuids {
     /// Draws uuids for batches. A single one is near the claims of its batch.
     fn of<'b>(mut batches: impl Iterator<Item = &'b Outgoing>) -> Self {
         match (batches.next(), batches.next()) {
-            (Some(only), None) => Uuids { first: new_lease(only), next: 0 },
+            (Some(only), None) => Uuids { first: batch::new_lease(only), next: 0 },
             _ => Uuids::of_group(),
         }
     }
@@ -90,12 +88,6 @@ impl Uuids {
         self.next += 1;
         lease_group::member(self.first, self.next - 1)
     }
-}
-
-/// Returns a uuid for a lease, near the claims of its batch.
-pub fn new_lease(batch: &Outgoing) -> Uuid {
-    let new = Uuid::now_v7();
-    batch.first_name().map_or(new, |name| near::uuid(new, hash::bytes(name.as_bytes()), hash::bytes))
 }
 
 /// Begins leases for all changes, at each service for its own. Returns those that are not empty, in the order of their uuids.
@@ -120,7 +112,7 @@ pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsErr
 }
 
 /// A batch that was sent together with those for other services, and the answer.
-type FirstAnswer = (LenientBatch, Result<Presented, ClaimsError>);
+type FirstAnswer = (SentBatch, Result<Presented, ClaimsError>);
 
 /// Sends the first batch for each service before it awaits the first answer. From its answer on, each lease that has begun ends with the
 /// transaction, whatever the other services have answered.
@@ -129,7 +121,7 @@ fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswe
     for queue in queues.iter_mut() {
         let outgoing = queue.batches.pop_front().unwrap_or_default();
         queue.sent = outgoing.records();
-        let batch = LenientBatch::new(queue.leases.cell_id, uuids.next(), outgoing);
+        let batch = SentBatch::enforced(queue.leases.cell_id, uuids.next(), outgoing);
         requests.push(batch.request(queue.leases.connection, None)?);
         batches.push(batch);
     }
@@ -156,10 +148,10 @@ impl Queue<'_> {
                 None => {
                     let Some(outgoing) = batches.pop_front() else { break };
                     *sent += outgoing.records();
-                    (LenientBatch::new(leases.cell_id, uuids.next(), outgoing), None)
+                    (SentBatch::enforced(leases.cell_id, uuids.next(), outgoing), None)
                 }
             };
-            let records = batch.records();
+            let records = batch.outgoing.records();
             // All answers so far together may take the time for all records so far.
             let limit = timeout(*sent);
             let has_begun = matches!(answer, Some(Ok(_)));
@@ -167,7 +159,7 @@ impl Queue<'_> {
                 if !is_too_large(&error) {
                     return Err(batch.explained(error));
                 }
-                let parts = leases.divide(batch.into_outgoing(), limit)?;
+                let parts = leases.divide(batch.outgoing, limit)?;
                 if parts.len() < 2 {
                     return Err(error);
                 }
@@ -178,10 +170,10 @@ impl Queue<'_> {
                 parts.into_iter().rev().for_each(|part| batches.push_front(part));
                 continue;
             }
-            skipped.add(batch.skipped_destroys());
-            if !batch.is_empty() {
+            skipped.add(batch.outgoing.skipped_destroys());
+            if !batch.outgoing.is_empty() {
                 if !has_begun {
-                    leases.has_begun(&batch, batch.presented());
+                    leases.has_begun(&batch, batch.presented);
                 }
                 batch.confirm(leases.connection)?;
                 sizes::note(batch.lease, records);
@@ -195,8 +187,8 @@ impl Queue<'_> {
 
 impl Leases<'_> {
     /// Has the lease, which has begun with an epoch, end with the transaction from now on.
-    fn has_begun(&self, batch: &LenientBatch, presented: Presented) {
-        let lease = (batch.lease, batch.records());
+    pub fn has_begun(&self, batch: &SentBatch, presented: Presented) {
+        let lease = (batch.lease, batch.outgoing.records());
         afterwards::begun(self.service.name(), self.cell_id, lease, presented, self.automatic);
     }
 
@@ -211,7 +203,7 @@ impl Leases<'_> {
     /// and earlier batches together may take `limit`.
     fn begin_one(
         &self,
-        batch: &mut LenientBatch,
+        batch: &mut SentBatch,
         mut answer: Option<Result<Presented, ClaimsError>>,
         limit: Duration,
     ) -> Result<(), ClaimsError> {
@@ -235,16 +227,16 @@ impl Leases<'_> {
             }
         }
         if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
-            return Err(conflict.into_error());
+            return Err(conflict.error);
         }
         let begun = batch.begin(connection, service, limit, waits, None);
-        if waits { waited(begun, conflict.into_error()) } else { begun }
+        if waits { waited(begun, conflict.error) } else { begun }
     }
 }
 
 /// Returns the result of a wait for names. If its time has passed after it had given its place up, that is the conflict.
 fn waited(begun: Result<(), ClaimsError>, conflict: ClaimsError) -> Result<(), ClaimsError> {
-    begun.map_err(|error| if lenient::is_full(&error) { conflict } else { error })
+    begun.map_err(|error| if batch::is_full(&error) { conflict } else { error })
 }
 
 /// Divides a batch into batches of at most so many records, where that is possible.

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
+use super::batch::SentBatch;
 use super::leases;
-use super::lenient::LenientBatch;
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::lease::limit;
@@ -20,12 +20,12 @@ pub fn claim_all(call: &Call, cell_id: i64, outgoing: Outgoing) -> Result<(), Cl
     let mut skipped = SkippedDestroys::default();
     let portions: VecDeque<Outgoing> = leases::divide_by(&catalog, outgoing, most);
     for portion in portions {
-        let mut batch = LenientBatch::new(cell_id, Uuid::now_v7(), portion);
+        let mut batch = SentBatch::enforced(cell_id, Uuid::now_v7(), portion);
         if let Err(error) = batch.claim_here(call) {
             return Err(batch.explained(error));
         }
-        skipped.add(batch.skipped_destroys());
-        if !batch.is_empty() {
+        skipped.add(batch.outgoing.skipped_destroys());
+        if !batch.outgoing.is_empty() {
             batch.confirm(call.connection)?;
         }
     }

@@ -12,57 +12,54 @@ use std::time::Duration;
 
 use claims_model::backoff::Backoff;
 use claims_model::capture::Create;
-use claims_model::outgoing::{Outgoing, SkippedDestroys, refusals};
+use claims_model::near;
+use claims_model::observed::Missed;
+use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
-use super::{adopt, conflicts, local};
+use super::{adopt, conflicts};
 use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::presented::{Presented, may_be_outdated};
 use crate::error::{CellError, ClaimsError};
 use crate::kernel::call::Call;
+use crate::service::lease::here;
 use crate::settings;
 use crate::store::catalog;
+use pg::hash;
+use pg::libpq::RemoteError;
 use pg::spi::Connection;
 use pg::xact;
 
-/// A batch, sent under one lease.
-pub struct LenientBatch {
-    pub cell_id: i64,
-    pub lease: Uuid,
-    outgoing: Outgoing,
-    /// The epoch with which the lease has begun.
-    presented: Presented,
+/// Returns a uuid for a lease, near the claims of its batch.
+pub fn new_lease(batch: &Outgoing) -> Uuid {
+    let new = Uuid::now_v7();
+    batch.first_name().map_or(new, |name| near::uuid(new, hash::bytes(name.as_bytes()), hash::bytes))
 }
 
-impl LenientBatch {
-    pub fn new(cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
-        LenientBatch { cell_id, lease, outgoing, presented: None }
+/// A batch, sent under one lease. It may be empty in the end, because everything was skipped: then there is no lease.
+pub struct SentBatch {
+    pub cell_id: i64,
+    pub lease: Uuid,
+    pub outgoing: Outgoing,
+    /// The epoch with which the lease has begun.
+    pub presented: Presented,
+    /// The refused creates of observed names. `None`: the names are enforced, and a refused create fails the save.
+    pub missed: Option<Vec<Missed>>,
+}
+
+impl SentBatch {
+    pub fn enforced(cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
+        SentBatch { cell_id, lease, outgoing, presented: None, missed: None }
     }
 
-    pub fn into_outgoing(self) -> Outgoing {
-        self.outgoing
+    pub fn observed(cell_id: i64, outgoing: Outgoing) -> Self {
+        let lease = new_lease(&outgoing);
+        SentBatch { missed: Some(Vec::new()), ..SentBatch::enforced(cell_id, lease, outgoing) }
     }
 
-    pub fn presented(&self) -> Presented {
-        self.presented
-    }
-
-    pub fn records(&self) -> usize {
-        self.outgoing.records()
-    }
-
-    /// Returns whether everything was skipped, so that there is no lease.
-    pub fn is_empty(&self) -> bool {
-        self.outgoing.is_empty()
-    }
-
-    pub fn skipped_destroys(&self) -> SkippedDestroys {
-        self.outgoing.skipped_destroys()
-    }
-
-    /// Returns an error of [`LenientBatch::begin`] as a save raises it: conflicts name the rows and declarations that they concern.
+    /// Returns an error of [`SentBatch::begin`] as a save raises it: conflicts name the rows and declarations that they concern.
     pub fn explained(&self, error: ClaimsError) -> ClaimsError {
         conflicts::explained(&self.outgoing, error)
     }
@@ -70,7 +67,7 @@ impl LenientBatch {
     /// Returns the request that begins the lease, as the batch is now.
     pub fn request(&self, connection: &Connection, wait: Option<HandedWait>) -> Result<BeginRequest, ClaimsError> {
         let (creates, destroys) = self.outgoing.json();
-        let LenientBatch { cell_id, lease, .. } = *self;
+        let SentBatch { cell_id, lease, .. } = *self;
         let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
         Ok(BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })
     }
@@ -89,8 +86,9 @@ impl LenientBatch {
         // A call with another epoch may be accepted.
         let mut answer = answer.filter(|answer| !answer.as_ref().is_err_and(may_be_outdated));
         let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        while !self.is_empty() {
+        while !self.outgoing.is_empty() {
             pgrx::check_for_interrupts!();
+            service.must_have_time(limit)?;
             let wait = if may_wait { handed_wait(service, limit) } else { None };
             let answer = match answer.take() {
                 Some(answer) => answer,
@@ -118,9 +116,9 @@ impl LenientBatch {
     /// Claims in this database, for the current transaction, without the destroys that cannot be made. Raises an error for all other
     /// conflicts.
     pub fn claim_here(&mut self, call: &Call) -> Result<(), ClaimsError> {
-        while !self.is_empty() {
+        while !self.outgoing.is_empty() {
             pgrx::check_for_interrupts!();
-            match local::claim(call, self.cell_id, &self.outgoing) {
+            match here::claim(call, self.cell_id, &self.outgoing).map_err(as_answered) {
                 Err(error) if !self.gives_way(call.connection, &error) => return Err(error),
                 Err(_) => {}
                 Ok(()) => return Ok(()),
@@ -129,10 +127,13 @@ impl LenientBatch {
         Ok(())
     }
 
-    /// Skips or adopts what an error lists. Returns whether the batch has changed.
+    /// Skips or adopts what an error lists; of observed names leaves it out. Returns whether the batch has changed.
     fn gives_way(&mut self, connection: &Connection, error: &ClaimsError) -> bool {
-        let ClaimsError::Cell(CellError::Refused(refused)) = error else { return false };
-        let Some(refusals) = refused.detail.as_deref().and_then(refusals) else { return false };
+        let Some(refusals) = conflicts::refusals_of(error) else { return false };
+        if let Some(missed) = &mut self.missed {
+            let refused = self.outgoing.remove_refused(&refusals);
+            return refused.map(|refused| missed.extend(refused)).is_some();
+        }
         let free = match self.outgoing.adoptable(&refusals, self.cell_id) {
             creates if creates.is_empty() => BTreeSet::new(),
             creates => adopt::free(connection, &creates),
@@ -153,6 +154,12 @@ impl LenientBatch {
             Some(create) => Err(conflicts::claimed_twice(self.cell_id, create)),
         }
     }
+}
+
+/// Returns conflicts of this database in the form in which a service answers with them, and other errors as they are.
+fn as_answered(error: ClaimsError) -> ClaimsError {
+    let ClaimsError::Conflicts { .. } = &error else { return error };
+    CellError::Refused(RemoteError::from(error)).into()
 }
 
 /// The pauses of a save that has given its place up while the service waited for names, until it looks for a free place.
