@@ -190,6 +190,16 @@ impl<'c> Expected<'c> {
         Expected { connection, attributes, dormant, elsewhere: Vec::new(), as_caller, service: None }
     }
 
+    pub fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// Returns the range above a source id that has a number of rows. The last one has no upper bound.
+    pub fn range_above(&self, above: Option<String>, rows: i64) -> SourceRange {
+        let range = SourceRange { above, up_to: None };
+        SourceRange { up_to: self.end_of(&range, rows), ..range }
+    }
+
     /// Finds the columns of a source type whose names are claimed at a service. Each read has a snapshot of its own.
     pub fn at(connection: &'c Connection, source_type: &str, service: &str) -> Self {
         let all = Expected::of(connection, source_type, false);

@@ -11,22 +11,17 @@ use claims_model::source_range::SourceRange;
 use claims_model::verify::Outcome;
 use claims_model::{BadInput, Problem};
 
-use super::begin::must_be_claimed;
-use super::compare::{ComparedRange, Comparison, FoundDiscrepancy};
+use super::compare::{ComparedRange, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
-use super::remote::Remote;
-use super::walk::{Findings, RangesInOrder, Walk};
+use super::walk::{Extent, Findings, Verification};
 use crate::arguments;
-use crate::cell::client::{Service, unreachable};
+use crate::cell::client::unreachable;
 use crate::cell::reading;
 use crate::error::{ClaimsError, VerificationError};
 use crate::store::catalog;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;
-
-/// Number of rows that one comparison reads.
-const BATCH: i64 = 1000;
 
 const MAX_RESULTS: i32 = 10_000;
 
@@ -108,22 +103,11 @@ fn list(
     listing: Listing,
 ) -> Result<Vec<Listed>, ClaimsError> {
     let expected = Expected::at(connection, source_type, server);
-    must_be_claimed(&expected, source_type)?;
-    let service = Service::new(connection, server, cell_id)?;
-    let remote = Remote::new(&service, cell_id, source_type, recent, expected.naming());
-    let comparison = Comparison {
-        connection,
-        expected: &expected,
-        remote: &remote,
-        source_type,
-        correct: false,
-        require_range: &|| Ok(()),
-    };
+    let verification = Verification { recent, ..Verification::new(&expected, server, cell_id, source_type) };
     let above = listing.after.as_ref().and_then(|after| after.above.clone());
-    let mut ranges = RangesInOrder::new(&expected, BATCH, above.clone());
-    let mut walk = Walk { comparison, batch: BATCH, deadline: None, findings: listing, position: above };
-    walk.run(&mut ranges)?;
-    Ok(walk.findings.rows)
+    let walked = verification.walk(Extent::Above(above), |_| Ok(listing))?;
+    walked.finished?;
+    Ok(walked.findings.rows)
 }
 
 /// A discrepancy, and the cursor at which the next page begins if this is the page's last row.

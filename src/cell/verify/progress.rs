@@ -4,7 +4,7 @@ use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 
 use super::compare::ComparedRange;
-use super::expected::Summary;
+use super::expected::{Expected, Summary};
 use super::walk::Findings;
 use pg::activity::Activity;
 
@@ -86,6 +86,13 @@ impl Tally {
 pub struct Counting<'a> {
     pub tally: Tally,
     pub progress: Progress<'a>,
+}
+
+impl<'a> Counting<'a> {
+    /// Continues a tally, and begins showing it.
+    pub fn begin(cell_id: i64, source_type: &'a str, expected: &Expected, tally: Tally) -> Self {
+        Counting { tally, progress: Progress::begin(cell_id, source_type, expected.estimated_rows()) }
+    }
 }
 
 impl Findings for Counting<'_> {

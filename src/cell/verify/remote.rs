@@ -15,8 +15,6 @@ use crate::cell::client::records::{Report, Span};
 use crate::error::ClaimsError;
 use pg::wait;
 
-/// Timeout of a call to the service.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a correction, whose rows are locked meanwhile.
 const CORRECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between two attempts to correct at the cell's rate.
@@ -48,17 +46,13 @@ impl<'s, 'c> Remote<'s, 'c> {
         source_type: &'s str,
         recent: Interval,
         naming: RequiredNaming,
+        answer_timeout: Duration,
     ) -> Self {
-        Remote { service, cell_id, source_type, recent, naming, answer_timeout: ANSWER_TIMEOUT }
+        Remote { service, cell_id, source_type, recent, naming, answer_timeout }
     }
 
     pub fn cell_id(&self) -> i64 {
         self.cell_id
-    }
-
-    /// Sets another timeout for calls, where a transaction should not stay open for so long.
-    pub fn with_answer_timeout(self, answer_timeout: Duration) -> Self {
-        Remote { answer_timeout, ..self }
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {

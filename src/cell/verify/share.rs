@@ -12,14 +12,12 @@ use claims_model::source_range::SourceRange;
 use uuid::Uuid;
 
 use super::begin::{must_be_claimed, with_lock_timeout};
-use super::compare::Comparison;
 use super::expected::Expected;
-use super::progress::{Counting, Progress, Tally};
-use super::remote::Remote;
-use super::walk::{SHARED_BATCHES, Walk};
+use super::progress::{Counting, Tally};
+use super::walk::{Extent, SHARED_BATCHES, Verification, Walked};
 use super::whole::batch;
 use crate::arguments;
-use crate::cell::client::{Service, unreachable};
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
 use crate::cell::reading;
 use crate::error::{self, ClaimsError, HoldError, VerificationError};
@@ -142,10 +140,9 @@ impl Share {
         let expected = Expected::at(connection, &self.pass.source_type, &self.server);
         let mut outcome = ShareOutcome::default();
         let mut ended = Ended::Done;
-        if let Some(mut held) = self.held_range(connection) {
-            must_be_claimed(&expected, &self.pass.source_type)?;
+        if let Some(held) = self.held_range(connection) {
             let position;
-            (outcome.tally, position, ended) = self.work(connection, &expected, &mut held)?;
+            (outcome.tally, position, ended) = self.work(connection, &expected, &held)?;
             ended = self.record(connection, &held, position.as_deref(), ended)?;
             outcome.lost = ended == Ended::Lost;
         }
@@ -180,39 +177,33 @@ impl Share {
         &self,
         connection: &Connection,
         expected: &Expected,
-        held: &mut HeldRange,
+        held: &HeldRange,
     ) -> Result<(Tally, Option<String>, Ended), ClaimsError> {
         let VerificationPass { cell_id, source_type, correct, .. } = &self.pass;
-        let rows = expected.estimated_rows();
         let require_range = || require_held(connection, &self.kind, &held.key, held.token);
-        let service = Service::new(connection, &self.server, *cell_id)?;
-        self.must_ask(self.pass.service.as_deref())?;
-        if *correct {
-            epoch::act_as(connection, &service, *cell_id)?;
-        }
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
-        let comparison = Comparison {
-            connection,
-            expected,
-            remote: &remote,
-            source_type,
-            correct: *correct,
-            require_range: &require_range,
-        };
-        let mut walk = Walk {
-            comparison,
+        let verification = Verification {
             batch: self.batch,
+            recent: self.recent,
+            correct: *correct,
             deadline: Some(held.deadline),
-            findings: Counting { tally: Tally::default(), progress: Progress::begin(*cell_id, source_type, rows) },
-            position: held.range.above.clone(),
+            require_range: &require_range,
+            ..Verification::new(expected, &self.server, *cell_id, source_type)
         };
-        let ended = match walk.run(&mut Some(held.range.clone())) {
+        let Walked { findings, position, finished } =
+            verification.walk(Extent::Only(held.range.clone()), |service| {
+                self.must_ask(self.pass.service.as_deref())?;
+                if *correct {
+                    epoch::act_as(connection, service, *cell_id)?;
+                }
+                Ok(Counting::begin(*cell_id, source_type, expected, Tally::default()))
+            })?;
+        let ended = match finished {
             Ok(true) => Ended::Done,
             Ok(false) => Ended::OutOfTime,
             Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
             Err(error) => return Err(unreachable(error)),
         };
-        Ok((walk.findings.tally, walk.position, ended))
+        Ok((findings.tally, position, ended))
     }
 
     /// Records the progress if the worker still holds the range. Then it holds the range until the transaction ends.
@@ -267,8 +258,7 @@ impl Share {
         }
         self.must_ask(division.service.as_deref())?;
         must_be_claimed(expected, &self.pass.source_type)?;
-        let mut range = SourceRange { above: division.up_to, up_to: None };
-        range.up_to = expected.end_of(&range, self.batch * SHARED_BATCHES);
+        let range = expected.range_above(division.up_to, self.batch * SHARED_BATCHES);
         if let Some(number) = passes::add_range(connection, pass, &self.server, &range) {
             expiring::add(connection, &self.kind, &[number.to_string()]);
             outcome.in_hand = self.acquire(connection)?;

@@ -9,12 +9,11 @@ use claims_model::source_range::SourceRange;
 use pgrx::datum::Interval;
 
 use super::begin::must_be_claimed;
-use super::compare::Comparison;
 use super::expected::{Expected, Summary};
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::slot::Slot;
-use super::walk::{BATCHES, Walk};
+use super::walk::{BATCH, BATCHES, Extent, Verification, Walked};
 use super::whole::store_position;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, unreachable};
@@ -22,13 +21,14 @@ use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
 use crate::settings;
-use crate::store::cell::positions::{self, Walked};
+use crate::store::cell::positions;
 use crate::store::pass_log::Pass;
 use pg::spi::Connection;
 
-/// Rows in a batch, and length of a slice.
-const BATCH: i64 = 1000;
+/// Length of a slice.
 const SLICE: Duration = Duration::from_secs(10);
+/// Timeout of a digest, for which no transaction is open.
+const DIGEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a call within an open transaction. The service has answered a call just before.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -62,7 +62,7 @@ impl SliceTask<'_> {
 
     fn slice_with<G: Transactions>(&self, transactions: &G, service: &Service, slot: &Slot) -> Result<bool, G::Error> {
         let SliceTask { cell_id, server, source_type, correct } = *self;
-        let walked = Walked { cell_id, service: server, source_type };
+        let walked = positions::Walked { cell_id, service: server, source_type };
         let log = Pass::begin("verify", Some(cell_id), Some(source_type), Some(server));
         let deadline = Instant::now() + SLICE;
         let (mut position, rows) = transactions.in_database(|connection| {
@@ -82,7 +82,7 @@ impl SliceTask<'_> {
             progress.show(&tally, position.as_deref());
             let SliceRange { range, expected, naming } =
                 transactions.in_database(|connection| self.next_range(connection, position))?;
-            let remote = Remote::new(service, cell_id, source_type, recent(), naming);
+            let remote = Remote::new(service, cell_id, source_type, recent(), naming, DIGEST_TIMEOUT);
             let claimed = transactions.at_service(|| remote.digest(&range).map_err(unreachable))?;
             let ends_everything = range.up_to.is_none();
             if claimed == expected.claims {
@@ -91,8 +91,8 @@ impl SliceTask<'_> {
             } else {
                 let compared =
                     transactions.in_database(|connection| self.compare(connection, range, tally, deadline))?;
-                let ComparedSlice { tally: counted, position: reached, is_whole } = compared;
-                (tally, position, is_finished) = (counted, reached, is_whole && ends_everything);
+                (tally, position, is_finished) =
+                    (compared.findings, compared.position, compared.finished? && ends_everything);
             }
             let next_position = position.as_deref().filter(|_| !is_finished);
             transactions.in_database(|connection| {
@@ -114,8 +114,7 @@ impl SliceTask<'_> {
     fn next_range(&self, connection: &Connection, position: Option<String>) -> Result<SliceRange, ClaimsError> {
         let expected = Expected::at(connection, self.source_type, self.server);
         must_be_claimed(&expected, self.source_type)?;
-        let mut range = SourceRange { above: position, up_to: None };
-        range.up_to = expected.end_of(&range, BATCH * BATCHES);
+        let range = expected.range_above(position, BATCH * BATCHES);
         Ok(SliceRange { expected: expected.digest(&range), naming: expected.naming(), range })
     }
 
@@ -126,33 +125,20 @@ impl SliceTask<'_> {
         range: SourceRange,
         tally: Tally,
         deadline: Instant,
-    ) -> Result<ComparedSlice, ClaimsError> {
+    ) -> Result<Walked<Tally>, ClaimsError> {
         let SliceTask { cell_id, server, source_type, correct } = *self;
         let expected = Expected::at(connection, source_type, server);
-        must_be_claimed(&expected, source_type)?;
-        let service = Service::new(connection, server, cell_id)?;
-        let remote = Remote::new(&service, cell_id, source_type, recent(), expected.naming())
-            .with_answer_timeout(ANSWER_TIMEOUT);
-        let require_range = || Ok(());
-        let (expected, remote) = (&expected, &remote);
-        let comparison =
-            Comparison { connection, expected, remote, source_type, correct, require_range: &require_range };
-        let progress = Progress::begin(cell_id, source_type, expected.estimated_rows());
-        let (position, deadline) = (range.above.clone(), Some(deadline));
-        let findings = Counting { tally, progress };
-        let mut walk = Walk { comparison, batch: BATCH, deadline, findings, position };
-        let is_whole = walk.run(&mut Some(range)).map_err(unreachable)?;
-        let Walk { findings: Counting { tally, .. }, position, .. } = walk;
-        Ok(ComparedSlice { tally, position, is_whole })
+        let verification = Verification {
+            recent: recent(),
+            correct,
+            deadline: Some(deadline),
+            answer_timeout: ANSWER_TIMEOUT,
+            ..Verification::new(&expected, server, cell_id, source_type)
+        };
+        let counting = || Counting::begin(cell_id, source_type, &expected, tally);
+        let Walked { findings, position, finished } = verification.walk(Extent::Only(range), |_| Ok(counting()))?;
+        Ok(Walked { findings: findings.tally, position, finished: finished.map_err(unreachable) })
     }
-}
-
-/// The result of a comparison.
-struct ComparedSlice {
-    tally: Tally,
-    position: Option<String>,
-    /// Whether it has reached the end of its range.
-    is_whole: bool,
 }
 
 fn recent() -> Interval {

@@ -15,11 +15,10 @@ use claims_model::{BadInput, Problem};
 use uuid::Uuid;
 
 use super::begin::must_be_claimed;
-use super::compare::{ComparedRange, Comparison};
+use super::compare::ComparedRange;
 use super::expected::{Expected, Summary};
 use super::progress::{Progress, Tally};
-use super::remote::Remote;
-use super::walk::{Findings, RangesInOrder, Walk};
+use super::walk::{Extent, Findings, Verification, Walked};
 use super::whole::deadline;
 use crate::arguments;
 use crate::cell::client::{Service, unreachable};
@@ -31,8 +30,6 @@ use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{wait, xact};
 
-/// Number of rows that one comparison reads.
-const BATCH: i64 = 1000;
 /// Longest time to wait for transactions and leases that were open when the call began, and interval between two looks.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 const OPEN_INTERVAL: Duration = Duration::from_millis(50);
@@ -144,24 +141,14 @@ impl Search<'_> {
     fn at(&self, server: Rc<str>, after: Option<String>) -> Result<Answer, ClaimsError> {
         let Search { connection, cell_id, source_type, most_names, deadline } = *self;
         let expected = Expected::at(connection, source_type, &server);
-        must_be_claimed(&expected, source_type)?;
-        let service = Service::new(connection, &server, cell_id)?;
-        let open = self.wait_for_open(&expected, &service)?;
-        let remote = Remote::new(&service, cell_id, source_type, Interval::from_seconds(0.0), expected.naming());
-        let comparison = Comparison {
-            connection,
-            expected: &expected,
-            remote: &remote,
-            source_type,
-            correct: false,
-            require_range: &|| Ok(()),
-        };
-        let progress = Progress::begin(cell_id, source_type, expected.estimated_rows());
-        let findings = Unclaimed { tally: Tally::default(), progress, rows: 0, open, names: Vec::new(), most_names };
-        let mut ranges = RangesInOrder::new(&expected, BATCH, after.clone());
-        let mut walk = Walk { comparison, batch: BATCH, deadline, findings, position: after };
-        let finished = walk.run(&mut ranges)?;
-        let Walk { findings: Unclaimed { tally, rows, open, names, .. }, position, .. } = walk;
+        let verification = Verification { deadline, ..Verification::new(&expected, &server, cell_id, source_type) };
+        let walked = verification.walk(Extent::Above(after), |service| {
+            let open = self.wait_for_open(&expected, service)?;
+            let progress = Progress::begin(cell_id, source_type, expected.estimated_rows());
+            Ok(Unclaimed { tally: Tally::default(), progress, rows: 0, open, names: Vec::new(), most_names })
+        })?;
+        let Walked { findings: Unclaimed { tally, rows, open, names, .. }, position, finished } = walked;
+        let finished = finished?;
         let checked = tally.checked - tally.extra;
         Ok((server.to_string(), rows, open, names, checked, finished, position.filter(|_| !finished)))
     }

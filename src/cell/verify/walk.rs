@@ -1,14 +1,23 @@
 //! Walks over all source ids, range by range: compares digests first, and halves ranges that differ.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use claims_model::digest::Digest;
 use claims_model::source_range::SourceRange;
+use pgrx::datum::Interval;
 
+use super::begin::must_be_claimed;
 use super::compare::{ComparedRange, Comparison};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
+use crate::cell::client::Service;
 use crate::error::ClaimsError;
+use pg::spi::Connection;
+
+/// Number of rows that one comparison reads.
+pub const BATCH: i64 = 1000;
+/// Timeout of a call to the service.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of batches in a range that one digest covers. If a range differs, halving it takes six more digests to find the batch.
 pub const BATCHES: i64 = 64;
@@ -16,43 +25,12 @@ pub const BATCHES: i64 = 64;
 /// Number of batches in a range of a shared pass: small enough that all workers have work until the end.
 pub const SHARED_BATCHES: i64 = 16;
 
-/// A source of ranges: the whole cell for a single worker, one range at a time for workers that share a pass.
-pub trait Ranges {
-    fn next(&mut self) -> Option<SourceRange>;
-}
-
-/// The ranges above a source id, each with the same number of rows. The last one has no upper bound.
-pub struct RangesInOrder<'e, 'c> {
-    expected: &'e Expected<'c>,
-    rows: i64,
-    above: Option<String>,
-    is_finished: bool,
-}
-
-impl<'e, 'c> RangesInOrder<'e, 'c> {
-    pub fn new(expected: &'e Expected<'c>, batch: i64, above: Option<String>) -> Self {
-        RangesInOrder { expected, rows: batch * BATCHES, above, is_finished: false }
-    }
-}
-
-impl Ranges for RangesInOrder<'_, '_> {
-    fn next(&mut self) -> Option<SourceRange> {
-        if self.is_finished {
-            return None;
-        }
-        let mut range = SourceRange { above: self.above.take(), up_to: None };
-        range.up_to = self.expected.end_of(&range, self.rows);
-        self.above = range.up_to.clone();
-        self.is_finished = self.above.is_none();
-        Some(range)
-    }
-}
-
-/// A single range, the one that a worker holds.
-impl Ranges for Option<SourceRange> {
-    fn next(&mut self) -> Option<SourceRange> {
-        self.take()
-    }
+/// The source ids that a walk verifies.
+pub enum Extent {
+    /// All above a source id, in ranges of [`BATCHES`] batches.
+    Above(Option<String>),
+    /// A single range, the one that a worker holds.
+    Only(SourceRange),
 }
 
 /// A range that is not verified yet, and its digests if they are known.
@@ -90,23 +68,92 @@ pub trait Findings {
     fn are_enough(&self) -> bool;
 }
 
-pub struct Walk<'w, F> {
-    pub comparison: Comparison<'w>,
+/// A verification of the claims that a cell has at a service, with its options.
+pub struct Verification<'v> {
+    pub connection: &'v Connection,
+    pub expected: &'v Expected<'v>,
+    pub server: &'v str,
+    pub cell_id: i64,
+    pub source_type: &'v str,
     pub batch: i64,
+    pub recent: Interval,
+    pub correct: bool,
     /// Time at which to stop.
     pub deadline: Option<Instant>,
+    pub answer_timeout: Duration,
+    /// Raises an error if another worker has taken the range. Otherwise none can take it until the subtransaction ends.
+    pub require_range: &'v dyn Fn() -> Result<(), ClaimsError>,
+}
+
+/// The result of a walk.
+pub struct Walked<F> {
     pub findings: F,
     /// The source id up to which everything is verified.
     pub position: Option<String>,
+    /// Whether the walk has reached the end.
+    pub finished: Result<bool, ClaimsError>,
+}
+
+impl<'v> Verification<'v> {
+    /// Returns a verification that changes nothing and has no deadline.
+    pub fn new(expected: &'v Expected<'v>, server: &'v str, cell_id: i64, source_type: &'v str) -> Self {
+        Verification {
+            connection: expected.connection(),
+            expected,
+            server,
+            cell_id,
+            source_type,
+            batch: BATCH,
+            recent: Interval::from_seconds(0.0),
+            correct: false,
+            deadline: None,
+            answer_timeout: ANSWER_TIMEOUT,
+            require_range: &|| Ok(()),
+        }
+    }
+
+    /// Walks over all source ids of an extent. `prepare` is called before the first call to the service.
+    pub fn walk<F: Findings>(
+        &self,
+        extent: Extent,
+        prepare: impl FnOnce(&Service) -> Result<F, ClaimsError>,
+    ) -> Result<Walked<F>, ClaimsError> {
+        let Verification { connection, expected, cell_id, source_type, correct, require_range, .. } = *self;
+        must_be_claimed(expected, source_type)?;
+        let service = Service::new(connection, self.server, cell_id)?;
+        let findings = prepare(&service)?;
+        let (recent, naming) = (self.recent, expected.naming());
+        let remote = &Remote::new(&service, cell_id, source_type, recent, naming, self.answer_timeout);
+        let comparison = Comparison { connection, expected, remote, source_type, correct, require_range };
+        let position = match &extent {
+            Extent::Above(above) | Extent::Only(SourceRange { above, .. }) => above.clone(),
+        };
+        let mut walk = Walk { comparison, batch: self.batch, deadline: self.deadline, findings, position };
+        let finished = walk.run(extent);
+        Ok(Walked { findings: walk.findings, position: walk.position, finished })
+    }
+}
+
+struct Walk<'w, F> {
+    comparison: Comparison<'w>,
+    batch: i64,
+    deadline: Option<Instant>,
+    findings: F,
+    position: Option<String>,
 }
 
 impl<F: Findings> Walk<'_, F> {
     /// Walks until there are no more ranges, and returns `true`, or until the deadline. It takes at least one step, so that repeated calls
     /// come to an end.
-    pub fn run(&mut self, ranges: &mut dyn Ranges) -> Result<bool, ClaimsError> {
+    fn run(&mut self, extent: Extent) -> Result<bool, ClaimsError> {
         let mut is_first = true;
         self.findings.reached(self.position.as_deref());
-        while let Some(range) = ranges.next() {
+        let (mut range, is_only) = match extent {
+            Extent::Above(above) => (self.comparison.expected.range_above(above, self.batch * BATCHES), false),
+            Extent::Only(range) => (range, true),
+        };
+        loop {
+            let up_to = range.up_to.clone();
             // The top of the stack is the leftmost range, so everything up to the position is verified.
             let mut open = vec![Open { range, digests: None }];
             while let Some(next) = open.pop() {
@@ -121,8 +168,11 @@ impl<F: Findings> Walk<'_, F> {
                     self.findings.reached(self.position.as_deref());
                 }
             }
+            if is_only || up_to.is_none() {
+                return Ok(true);
+            }
+            range = self.comparison.expected.range_above(up_to, self.batch * BATCHES);
         }
-        Ok(true)
     }
 
     /// Skips a range whose digests agree, halves a large one, or compares a small one. Returns whether the position has advanced.

@@ -4,19 +4,17 @@ use std::time::{Duration, Instant};
 
 use claims_model::{BadInput, Problem};
 
-use super::begin::{must_be_claimed, with_lock_timeout};
-use super::compare::Comparison;
+use super::begin::with_lock_timeout;
 use super::expected::Expected;
-use super::progress::{Counting, Progress, Tally};
-use super::remote::Remote;
-use super::walk::{RangesInOrder, Walk};
+use super::progress::{Counting, Tally};
+use super::walk::{Extent, Verification, Walked};
 use crate::arguments;
-use crate::cell::client::{Service, unreachable};
+use crate::cell::client::unreachable;
 use crate::cell::epoch;
 use crate::cell::reading;
 use crate::error::{self, ClaimsError, VerificationError};
 use crate::store::catalog;
-use crate::store::cell::positions::{self, Walked};
+use crate::store::cell::positions;
 use crate::store::pass_log::Pass;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
@@ -114,37 +112,29 @@ impl WholeTask {
     fn run(&self, connection: &Connection, server: &str) -> Result<(Tally, bool), ClaimsError> {
         let WholeTask { cell_id, source_type, .. } = self;
         let expected = Expected::at(connection, source_type, server);
-        must_be_claimed(&expected, source_type)?;
-        let rows = expected.estimated_rows();
-        let walked = Walked { cell_id: *cell_id, service: server, source_type };
-        let position = positions::position(connection, walked);
-        let service = Service::new(connection, server, *cell_id)?;
-        if self.correct {
-            epoch::act_as(connection, &service, *cell_id)?;
-        }
-        let remote = Remote::new(&service, *cell_id, source_type, self.recent, expected.naming());
-        let mut ranges = RangesInOrder::new(&expected, self.batch, position.clone());
-        let comparison = Comparison {
-            connection,
-            expected: &expected,
-            remote: &remote,
-            source_type,
+        let walked = positions::Walked { cell_id: *cell_id, service: server, source_type };
+        let verification = Verification {
+            batch: self.batch,
+            recent: self.recent,
             correct: self.correct,
-            require_range: &|| Ok(()),
+            deadline: self.deadline,
+            ..Verification::new(&expected, server, *cell_id, source_type)
         };
-        let progress = Progress::begin(*cell_id, source_type, rows);
-        let deadline = self.deadline;
-        let findings = Counting { tally: Tally::default(), progress };
-        let mut walk = Walk { comparison, batch: self.batch, deadline, findings, position };
-        let finished = walk.run(&mut ranges)?;
-        let Walk { findings: Counting { tally, .. }, position, .. } = walk;
+        let above = Extent::Above(positions::position(connection, walked));
+        let Walked { findings, position, finished } = verification.walk(above, |service| {
+            if self.correct {
+                epoch::act_as(connection, service, *cell_id)?;
+            }
+            Ok(Counting::begin(*cell_id, source_type, &expected, Tally::default()))
+        })?;
+        let finished = finished?;
         store_position(connection, walked, position.as_deref().filter(|_| !finished));
-        Ok((tally, finished))
+        Ok((findings.tally, finished))
     }
 }
 
 /// Stores the position at which the next call continues. If another transaction is storing one, this position is dropped.
-pub fn store_position(connection: &Connection, walked: Walked, position: Option<&str>) {
+pub fn store_position(connection: &Connection, walked: positions::Walked, position: Option<&str>) {
     // Without the position the next call only verifies some ranges again.
     with_lock_timeout(|| positions::store(connection, walked, position));
 }
