@@ -2,7 +2,7 @@
 
 use zerocopy::FromBytes;
 
-use crate::turns::{Process, ServiceKey};
+use crate::queue::{Process, ServiceKey};
 
 /// Maximum number of connections that can be asked for, for all services together. Further ones close by themselves.
 pub const MAX_HOLDERS: usize = 4096;

@@ -38,6 +38,7 @@ pub mod payload;
 pub mod place;
 pub mod places;
 pub mod problem;
+pub mod queue;
 pub mod rate;
 pub mod reader;
 mod record_json;

@@ -20,12 +20,10 @@ use zerocopy::FromBytes;
 
 use crate::holders::Holders;
 pub use crate::holders::{Asked, MAX_HOLDERS};
-use crate::turns::{Process, ServiceKey, Ticket};
+use crate::queue::{MAX_WAITING, Process, Queue, ServiceKey, Ticket, Waiting};
 
 /// Maximum number of services that are remembered.
 pub const MAX_SERVICES: usize = 64;
-/// Maximum number of sessions that wait in order, for all services together. Further ones try again and again.
-pub const MAX_WAITING: usize = 4096;
 /// Time for which a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
@@ -62,20 +60,9 @@ struct Service {
     numbers: Numbers,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-struct Waiting {
-    service: ServiceKey,
-    ticket: Ticket,
-    process: Process,
-    /// One of the constants below.
-    hint: u32,
-}
-
-/// Nothing is known about a free place.
-const NO_HINT: u32 = 0;
-/// Another session has given its place to this one.
+/// The mark of a session to which another one has given its place.
 const GIVEN: u32 = 1;
-/// The session before has found a place that nobody gave it.
+/// The mark of a session before which another one has found a place that nobody gave it.
 const FOUND: u32 = 2;
 
 /// The chance of a session that waits for a place to find one now.
@@ -106,50 +93,44 @@ pub struct Places<
     const WAITING: usize = MAX_WAITING,
     const HOLDERS: usize = MAX_HOLDERS,
 > {
-    last_ticket: Ticket,
     services: [Service; SERVICES],
-    /// In the order of arrival.
-    waiting: [Waiting; WAITING],
-    waiting_count: u64,
+    queue: Queue<WAITING>,
     holders: Holders<HOLDERS>,
 }
 
 impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<SERVICES, WAITING, HOLDERS> {
     /// Queues a session. Returns `None` if too many wait: then it must try by itself.
     pub fn arrive(&mut self, service: ServiceKey, process: Process) -> Option<Ticket> {
-        let place = self.waiting.get_mut(usize::try_from(self.waiting_count).ok()?)?;
-        self.last_ticket += 1;
-        *place = Waiting { service, ticket: self.last_ticket, process, hint: NO_HINT };
-        self.waiting_count += 1;
-        Some(self.last_ticket)
+        let ticket = self.queue.ticket(None);
+        self.queue.enter(service, process, ticket).then_some(ticket)
     }
 
     /// Returns whether a session should try to connect now. While places that were given are not taken yet, nobody behind them tries,
     /// so that nobody is overtaken.
     pub fn chance(&self, ticket: Ticket) -> Chance {
-        let Some(at) = self.position(ticket) else { return Chance::Seldom };
-        let own = self.waiting[at];
-        match own.hint {
+        let all = self.queue.all();
+        let Some(at) = all.iter().position(|waiting| waiting.ticket == ticket) else { return Chance::Seldom };
+        match all[at].mark {
             GIVEN => Chance::Good,
-            _ if self.all()[..at].iter().any(|before| before.service == own.service) => Chance::None,
+            _ if all[..at].iter().any(|before| before.service == all[at].service) => Chance::None,
             FOUND => Chance::Good,
             _ => Chance::Seldom,
         }
     }
 
-    /// Notes that the place on which a session had a good chance is no longer free. The session keeps its position.
+    /// Notes that the offered place was taken. The session keeps its position.
     pub fn lost(&mut self, ticket: Ticket) {
-        if let Some(at) = self.position(ticket) {
-            self.waiting[at].hint = NO_HINT;
+        if let Some(waiting) = self.queue.first_mut(|waiting| waiting.ticket == ticket) {
+            waiting.mark = 0;
         }
     }
 
     /// Gives a place that comes free to the session that has waited for the longest time. Returns its process, which must be woken
     /// once the place is free.
     pub fn give(&mut self, service: ServiceKey) -> Option<Process> {
-        let first = self.first(service)?;
-        self.waiting[first].hint = GIVEN;
-        Some(self.waiting[first].process)
+        let first = self.queue.first_mut(|waiting| wants_place(waiting, service))?;
+        first.mark = GIVEN;
+        Some(first.process)
     }
 
     /// Registers a connection that can be asked for. Returns its number, or `None` if there is no room.
@@ -165,7 +146,7 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
     /// Asks for the connection that no call has used for the longest time, and gives its place to the session that has waited for the
     /// longest time. `idle_since` says since when no call uses a connection; `None` if one does.
     pub fn ask(&mut self, service: ServiceKey, now: i64, idle_since: impl Fn(usize) -> Option<i64>) -> Option<Asked> {
-        self.first(service)?;
+        self.queue.all().iter().find(|waiting| wants_place(waiting, service))?;
         let (holder, process) = self.holders.ask(service, now, idle_since)?;
         self.give(service).map(|to_wake| Asked { holder, process, to_wake })
     }
@@ -173,26 +154,19 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
     /// Removes a session that waits no longer. If it leaves without a connection, a place that it was given goes to the next one.
     /// Returns the processes that should try now, and must be woken: the one with that place, and the first of all that wait.
     pub fn leave(&mut self, ticket: Ticket, is_connected: bool) -> [Option<Process>; 2] {
-        let Some(at) = self.position(ticket) else { return [None; 2] };
-        let Waiting { service, hint, .. } = self.waiting[at];
-        let count = self.all().len();
-        self.waiting.copy_within(at + 1..count, at);
-        self.waiting_count -= 1;
-        let given = if hint == GIVEN && !is_connected { self.give(service) } else { None };
-        let of_service = |waiting: &&mut Waiting| waiting.service == service;
-        let head = self.waiting[..count - 1].iter_mut().find(of_service).filter(|head| head.hint != GIVEN);
-        if let Some(head) = head {
-            if is_connected && hint != GIVEN {
-                head.hint = FOUND;
-            }
-            return [given, Some(head.process)];
+        let Some(Waiting { service, mark, .. }) = self.queue.remove(ticket) else { return [None; 2] };
+        let given = if mark == GIVEN && !is_connected { self.give(service) } else { None };
+        let head = self.queue.first_mut(|waiting| waiting.service == service).filter(|head| head.mark != GIVEN);
+        let Some(head) = head else { return [given, None] };
+        if is_connected && mark != GIVEN {
+            head.mark = FOUND;
         }
-        [given, None]
+        [given, Some(head.process)]
     }
 
     /// Returns how much the place of a session is wanted.
     pub fn demand(&self, service: ServiceKey, now: i64) -> Demand {
-        if self.first(service).is_some() {
+        if self.queue.all().iter().any(|waiting| wants_place(waiting, service)) {
             return Demand::Now;
         }
         let is_recent = |known: &Service| known.numbers.refused > 0 && now.saturating_sub(known.refused_at) < FULL_US;
@@ -213,7 +187,7 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
 
     /// Returns the number of sessions that wait for places.
     pub fn waiting(&self, service: ServiceKey) -> usize {
-        self.all().iter().filter(|waiting| waiting.service == service).count()
+        self.queue.all().iter().filter(|waiting| waiting.service == service).count()
     }
 
     /// Returns the numbers of a service.
@@ -269,20 +243,11 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         }
         Some(known)
     }
+}
 
-    fn all(&self) -> &[Waiting] {
-        let count = usize::try_from(self.waiting_count).map_or(WAITING, |count| count.min(WAITING));
-        &self.waiting[..count]
-    }
-
-    /// Returns the position of the session that has waited for the longest time, of those to which no place was given.
-    fn first(&self, service: ServiceKey) -> Option<usize> {
-        self.all().iter().position(|waiting| waiting.service == service && waiting.hint != GIVEN)
-    }
-
-    fn position(&self, ticket: Ticket) -> Option<usize> {
-        self.all().iter().position(|waiting| waiting.ticket == ticket)
-    }
+/// Returns whether a session waits for a place at a service, and was not given one.
+fn wants_place(waiting: &Waiting, service: ServiceKey) -> bool {
+    waiting.service == service && waiting.mark != GIVEN
 }
 
 #[cfg(test)]

@@ -7,18 +7,10 @@
 
 use zerocopy::FromBytes;
 
+use crate::queue::{MAX_WAITING, Process, Queue, ServiceKey, Ticket, Waiting};
+
 /// Maximum number of services with calls at one moment. Calls of further ones are not limited.
 pub const MAX_SERVICES: usize = 64;
-/// Maximum number of callers that wait at one moment, for all services together.
-pub const MAX_WAITING: usize = 4096;
-
-/// A service: a foreign server of a database. 0 is none.
-pub type ServiceKey = u64;
-/// A process that can be woken. The caller of this module chooses the numbers.
-pub type Process = u32;
-/// The position of a caller in the order of arrival.
-pub type Ticket = u64;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Calls {
     service: ServiceKey,
@@ -28,23 +20,14 @@ struct Calls {
     unused: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-struct Waiting {
-    service: ServiceKey,
-    ticket: Ticket,
-    process: Process,
-    /// 1 if it is the caller's turn.
-    has_turn: u32,
-}
+/// The mark of a caller whose turn it is.
+const HAS_TURN: u32 = 1;
 
 /// The calls and the waiting callers of all services of a server. All zeros is the state without any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 pub struct Turns<const SERVICES: usize = MAX_SERVICES, const WAITING: usize = MAX_WAITING> {
-    last_ticket: Ticket,
     services: [Calls; SERVICES],
-    /// In the order of arrival.
-    waiting: [Waiting; WAITING],
-    waiting_count: u64,
+    queue: Queue<WAITING>,
 }
 
 /// The answer to a caller that arrives.
@@ -65,38 +48,25 @@ impl<const SERVICES: usize, const WAITING: usize> Turns<SERVICES, WAITING> {
     /// arrival.
     pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process, first: Option<Ticket>) -> Arrival {
         let Some(calls) = self.calls_or_free(service) else { return Arrival::Uncounted };
-        let ticket = first.unwrap_or(self.last_ticket + 1);
-        self.last_ticket = self.last_ticket.max(ticket);
+        let ticket = self.queue.ticket(first);
         let calling = self.services[calls].calling;
-        if calling < limit && self.next(service).is_none_or(|next| self.waiting[next].ticket > ticket) {
+        if calling < limit && self.next(service).is_none_or(|next| next.ticket > ticket) {
             self.services[calls].calling += 1;
             return Arrival::Now(ticket);
         }
-        let count = self.count();
-        if count == WAITING {
-            return Arrival::Full;
-        }
-        let at = self.waiting[..count].iter().position(|later| later.ticket > ticket).unwrap_or(count);
-        self.waiting.copy_within(at..count, at + 1);
-        self.waiting[at] = Waiting { service, ticket, process, has_turn: 0 };
-        self.waiting_count += 1;
-        Arrival::Wait(ticket)
+        if self.queue.enter(service, process, ticket) { Arrival::Wait(ticket) } else { Arrival::Full }
     }
 
     /// Begins the call of a caller that has waited. Returns `false` if it is not its turn yet.
     pub fn take(&mut self, ticket: Ticket) -> bool {
-        let Some(at) = self.position(ticket).filter(|at| self.waiting[*at].has_turn == 1) else { return false };
-        self.remove(at);
-        true
+        let has_turn = |waiting: &Waiting| waiting.ticket == ticket && waiting.mark == HAS_TURN;
+        self.queue.all().iter().any(has_turn) && self.queue.remove(ticket).is_some()
     }
 
     /// Removes a caller that waits no longer. If it had its turn, that is free again: call [`Turns::next_turn`].
     pub fn give_up(&mut self, ticket: Ticket) {
-        let Some(at) = self.position(ticket) else { return };
-        let Waiting { service, has_turn, .. } = self.waiting[at];
-        self.remove(at);
-        if has_turn == 1 {
-            self.end(service);
+        if let Some(left) = self.queue.remove(ticket).filter(|left| left.mark == HAS_TURN) {
+            self.end(left.service);
         }
     }
 
@@ -114,17 +84,16 @@ impl<const SERVICES: usize, const WAITING: usize> Turns<SERVICES, WAITING> {
         if self.services[calls].calling >= limit {
             return None;
         }
-        let next = self.next(service)?;
-        self.waiting[next].has_turn = 1;
+        let next = self.queue.first_mut(|waiting| is_next(waiting, service))?;
+        next.mark = HAS_TURN;
         self.services[calls].calling += 1;
-        Some(self.waiting[next].process)
+        Some(next.process)
     }
 
     /// Returns the number of calls that are being made to a service, and of callers that wait.
     pub fn load(&self, service: ServiceKey) -> (usize, usize) {
-        let waits = |waiting: &&Waiting| waiting.service == service && waiting.has_turn == 0;
         let calling = self.calls(service).map_or(0, |calls| self.services[calls].calling as usize);
-        (calling, self.waiting[..self.count()].iter().filter(waits).count())
+        (calling, self.queue.all().iter().filter(|waiting| is_next(waiting, service)).count())
     }
 
     /// Returns the services that were called, of those whose keys are wanted.
@@ -146,24 +115,15 @@ impl<const SERVICES: usize, const WAITING: usize> Turns<SERVICES, WAITING> {
         Some(free)
     }
 
-    /// Returns the position of the caller whose turn is next.
-    fn next(&self, service: ServiceKey) -> Option<usize> {
-        self.waiting[..self.count()].iter().position(|waiting| waiting.service == service && waiting.has_turn == 0)
+    /// Returns the caller whose turn is next.
+    fn next(&self, service: ServiceKey) -> Option<&Waiting> {
+        self.queue.all().iter().find(|waiting| is_next(waiting, service))
     }
+}
 
-    fn position(&self, ticket: Ticket) -> Option<usize> {
-        self.waiting[..self.count()].iter().position(|waiting| waiting.ticket == ticket)
-    }
-
-    fn remove(&mut self, at: usize) {
-        let count = self.count();
-        self.waiting.copy_within(at + 1..count, at);
-        self.waiting_count -= 1;
-    }
-
-    fn count(&self) -> usize {
-        usize::try_from(self.waiting_count).map_or(WAITING, |count| count.min(WAITING))
-    }
+/// Returns whether a caller waits for its turn at a service.
+fn is_next(waiting: &Waiting, service: ServiceKey) -> bool {
+    waiting.service == service && waiting.mark != HAS_TURN
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Sessions that wait for places at services, and the connections that they ask for.
 
-use claims_model::places::{Asked, Chance, Demand, MAX_WAITING, Places};
+use claims_model::places::{Asked, Chance, Demand, Places};
+use claims_model::queue::MAX_WAITING;
 use zerocopy::FromZeros;
 
 /// For so long a connection must be unused, and so much later it is asked for again, in microseconds.

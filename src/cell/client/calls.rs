@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use claims_model::turns::ServiceKey;
+use claims_model::queue::ServiceKey;
 use pgrx::pg_sys::Oid;
 
 use super::places::{self, PLACES};
@@ -10,9 +10,14 @@ use super::turns::TURNS;
 use pg::foreign;
 use pg::prelude::*;
 
-/// Returns for each service of this database that was called: the calls that are being made, the calls that wait for their turns, those
-/// that wait for places for connections, the open connections, and since the start of the server the connections that the service has
-/// refused for want of places, and the calls that failed with 53300. Returns nothing if the library is not preloaded.
+/// Returns a row for each service of this database that was called, and none if the library is not preloaded. The columns:
+///
+/// - `calling`: calls that are being made
+/// - `waiting`: calls that wait for their turns
+/// - `waiting_for_place`: calls that wait for places for connections
+/// - `connections`: open connections
+/// - `refused_connections`: connections that the service has refused for want of places, since the start of the server
+/// - `failed_calls`: calls that failed with 53300, since then
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn service_calls() -> TableIterator<

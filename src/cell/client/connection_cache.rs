@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use claims_model::turns::ServiceKey;
+use claims_model::queue::ServiceKey;
 use pgrx::pg_sys::Oid;
 
 use super::answer::Answer;

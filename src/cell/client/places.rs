@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
 use claims_model::places::{self, Chance, Demand, Places};
-use claims_model::turns::{ServiceKey, Ticket};
+use claims_model::queue::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
 use crate::error::{CellError, ClaimsError};
@@ -237,7 +237,7 @@ impl Drop for Queued {
     }
 }
 
-/// Ends the waiting of this process, and wakes the one whose turn to try comes thereby.
+/// Leaves the queue, and wakes the next process.
 fn leave(is_connected: bool) {
     let Some(ticket) = OWN.take() else { return };
     let to_wake = PLACES.write(|places| places.leave(ticket, is_connected));

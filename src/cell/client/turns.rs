@@ -4,7 +4,8 @@
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-use claims_model::turns::{Arrival, ServiceKey, Ticket, Turns};
+use claims_model::queue::{ServiceKey, Ticket};
+use claims_model::turns::{Arrival, Turns};
 use pgrx::pg_sys::Oid;
 
 use super::places::{self, key};

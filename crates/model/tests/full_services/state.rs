@@ -1,7 +1,8 @@
 //! The queues, the places and the sessions.
 
 use claims_model::places::{Chance, Demand, Places};
-use claims_model::turns::{ServiceKey, Ticket, Turns};
+use claims_model::queue::{ServiceKey, Ticket};
+use claims_model::turns::Turns;
 use zerocopy::FromZeros;
 
 use crate::{Broken, Full, Stays};
