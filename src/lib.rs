@@ -84,7 +84,7 @@ pub extern "C-unwind" fn _PG_init() {
         cell::capture::automatic::HOOKS,
         cell::capture::log::HOOKS,
         holds::requests::HOOKS,
-        cell::client::afterwards::HOOKS,
+        cell::client::begun_leases::HOOKS,
         cell::wakeup::HOOKS,
         service::durability::HOOKS,
         service::counters::HOOKS,

@@ -8,7 +8,7 @@ use claims_model::capture::{Ends, NamedBucket};
 use claims_model::enforcement::Mode;
 use claims_model::origin::Declared;
 
-use super::calls::{self, Call};
+use super::wanted_claims::{self, WantedClaim};
 use super::{automatic, log, observations};
 use crate::store::cell::attributes::{Captured, CapturedColumns};
 use pg::subtransaction::{Stopped, attempt};
@@ -75,16 +75,16 @@ pub fn capture(
     }
 }
 
-fn claim(call: Option<Call>) -> Option<(NamedBucket, Ends)> {
+fn claim(call: Option<WantedClaim>) -> Option<(NamedBucket, Ends)> {
     call.and_then(|call| call.ok().flatten())
 }
 
 /// Returns the claim of a version of a row. The error says that it cannot be evaluated.
-fn call_of(change: &RowChange, columns: &CapturedColumns, version: RowVersion) -> Result<Option<Call>, ()> {
-    if let Some(values) = calls::held(columns, version) {
-        return Ok(calls::calls_from(change, columns, Some(values)).pop());
+fn call_of(change: &RowChange, columns: &CapturedColumns, version: RowVersion) -> Result<Option<WantedClaim>, ()> {
+    if let Some(values) = wanted_claims::held(columns, version) {
+        return Ok(wanted_claims::wanted_claims_from(change, columns, Some(values)).pop());
     }
-    match attempt(|| Ok::<_, Infallible>(calls::calls_of(change, columns, version))) {
+    match attempt(|| Ok::<_, Infallible>(wanted_claims::wanted_claims(change, columns, version))) {
         Ok(mut calls) => Ok(calls.pop()),
         Err(Stopped::ByBody(never)) => match never {},
         Err(Stopped::ByError(caught)) if caught.may_be_ignored() => Err(()),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use claims_model::origin::Declared;
 use pgrx::PgTrigger;
 
-use super::calls::{Call, calls_of, with_rights};
+use super::wanted_claims::{WantedClaim, wanted_claims, with_rights};
 use super::{automatic, log, observed_rows, pins};
 use crate::error::{CaptureError, ClaimsError, Excess, raise};
 use crate::store::cell::attributes::{self, Captured, CapturedColumns, UnusableAttribute};
@@ -56,8 +56,8 @@ fn capture_enforced(
     {
         return Ok(Vec::new());
     }
-    let before = old.map_or_else(Vec::new, |old| calls_of(change, captured, old));
-    let after = new.map_or_else(Vec::new, |new| calls_of(change, captured, new));
+    let before = old.map_or_else(Vec::new, |old| wanted_claims(change, captured, old));
+    let after = new.map_or_else(Vec::new, |new| wanted_claims(change, captured, new));
     if let Some((column, excess)) = new_excess(captured, (old, &before), (new, &after)) {
         return Err(CaptureError::TooLong { table: change.table_name(), column, excess }.into());
     }
@@ -69,7 +69,7 @@ fn capture_enforced(
     let columns = captured.attributes.iter().zip(&after).filter(|(_, call)| matches!(call, Ok(Some(_))));
     let held = columns.map(|(attribute, _)| attribute.columns[0].1).collect();
     // A row that could have no claim has none to give up.
-    let claims = |calls: Vec<Call>| calls.into_iter().filter_map(|call| call.ok().flatten()).collect::<Vec<_>>();
+    let claims = |calls: Vec<WantedClaim>| calls.into_iter().filter_map(|call| call.ok().flatten()).collect::<Vec<_>>();
     let (before, after) = (claims(before), claims(after));
     if before == after {
         return Ok(held);
@@ -88,8 +88,8 @@ fn capture_enforced(
 /// that row has no claim, and a save that does not change the text must not fail.
 fn new_excess(
     captured: &CapturedColumns,
-    (old, before): (Option<RowVersion>, &[Call]),
-    (new, after): (Option<RowVersion>, &[Call]),
+    (old, before): (Option<RowVersion>, &[WantedClaim]),
+    (new, after): (Option<RowVersion>, &[WantedClaim]),
 ) -> Option<(String, Excess)> {
     captured.attributes.iter().zip(after).enumerate().find_map(|(at, (attribute, call))| {
         let unfit = call.as_ref().err()?;
@@ -102,7 +102,11 @@ fn new_excess(
 
 /// Returns two declarations of one column that both hold for the new row. Ignores those that held for the old row in the same way:
 /// a save that does not change that must not fail.
-fn new_double<'c>(captured: &'c CapturedColumns, before: &[Call], after: &[Call]) -> Option<[&'c Declared; 2]> {
+fn new_double<'c>(
+    captured: &'c CapturedColumns,
+    before: &[WantedClaim],
+    after: &[WantedClaim],
+) -> Option<[&'c Declared; 2]> {
     let holds = |at: &usize| matches!(after.get(*at), Some(Ok(Some(_))));
     let held_same = |at: usize| match (before.get(at), after.get(at)) {
         (Some(Ok(Some(before))), Some(Ok(Some(after)))) => before == after,

@@ -6,8 +6,8 @@
 //! mode is between cell and service. Every call is safe to repeat: if its cached connection is dead, it is sent once more over a new
 //! one.
 
-pub mod afterwards;
 mod answer;
+pub mod begun_leases;
 pub mod breaker;
 mod call;
 pub mod calls;

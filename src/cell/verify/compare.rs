@@ -14,8 +14,8 @@ use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use uuid::Uuid;
 
-use super::elsewhere::{self, MovedClaim};
 use super::expected::{Expected, ExpectedClaim, Unclaimable, list_json};
+use super::moved_claims::{self, MovedClaim};
 use super::remote::Remote;
 use super::rows::SeenRows;
 use crate::cell::client::records::Report;
@@ -254,7 +254,8 @@ impl Comparison<'_> {
                 }
             }
         }
-        let owned: HashSet<_> = elsewhere::owned(self.connection, self.remote.cell_id(), &moved).into_iter().collect();
+        let owned: HashSet<_> =
+            moved_claims::owned(self.connection, self.remote.cell_id(), &moved).into_iter().collect();
         for (uuid, found) in found_moved {
             match owned.contains(&uuid) {
                 true => {

@@ -7,9 +7,9 @@
 pub mod begin;
 mod compare;
 pub mod digest;
-mod elsewhere;
 pub mod expected;
 pub mod list;
+mod moved_claims;
 mod progress;
 mod remote;
 mod rows;

@@ -21,7 +21,7 @@ use super::batch::{self, SentBatch};
 use super::own_leases;
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
-use crate::cell::client::{Service, afterwards};
+use crate::cell::client::{Service, begun_leases};
 use crate::error::{CellError, ClaimsError};
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
@@ -189,7 +189,7 @@ impl Leases<'_> {
     /// Has the lease, which has begun with an epoch, end with the transaction from now on.
     pub fn has_begun(&self, batch: &SentBatch, presented: Presented) {
         let lease = (batch.lease, batch.outgoing.records());
-        afterwards::begun(self.service.name(), self.cell_id, lease, presented, self.automatic);
+        begun_leases::begun(self.service.name(), self.cell_id, lease, presented, self.automatic);
     }
 
     /// Divides a batch by the service's limit. All answers so far together may take `limit`.

@@ -21,7 +21,7 @@ pub fn with_rights<T>(change: &RowChange, body: impl FnOnce(&Connection) -> T) -
 }
 
 /// The claim that an attribute makes of one version of a row, if any. The error says why there can be no such claim.
-pub type Call = Result<Option<(NamedBucket, Ends)>, Unfit>;
+pub type WantedClaim = Result<Option<(NamedBucket, Ends)>, Unfit>;
 
 /// A text that is too long for a claim.
 pub struct Unfit {
@@ -43,14 +43,18 @@ enum HeldId {
 }
 
 /// Returns the claim of each attribute for one version of a row.
-pub fn calls_of(change: &RowChange, captured: &CapturedColumns, version: RowVersion) -> Vec<Call> {
+pub fn wanted_claims(change: &RowChange, captured: &CapturedColumns, version: RowVersion) -> Vec<WantedClaim> {
     let evaluate = |connection: &Connection| evaluated(connection, captured, version);
     let values = held(captured, version).or_else(|| with_rights(change, evaluate).flatten());
-    calls_from(change, captured, values)
+    wanted_claims_from(change, captured, values)
 }
 
 /// Returns the claim of each attribute for the values of one version of a row.
-pub fn calls_from(change: &RowChange, captured: &CapturedColumns, values: Option<Vec<Values>>) -> Vec<Call> {
+pub fn wanted_claims_from(
+    change: &RowChange,
+    captured: &CapturedColumns,
+    values: Option<Vec<Values>>,
+) -> Vec<WantedClaim> {
     let Some(catalog) = catalog::current_if_cached().or_else(|| with_rights(change, catalog::current)) else {
         return Vec::new();
     };
