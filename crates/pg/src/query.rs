@@ -28,24 +28,6 @@ impl<T: Column> Record for Option<T> {
     }
 }
 
-/// A field of a [`Record`]. A column that can be NULL is an `Option`.
-pub trait Field: Sized {
-    #[doc(hidden)]
-    fn of(row: &Row, column: i32) -> Self;
-}
-
-impl<T: Column> Field for T {
-    fn of(row: &Row, column: i32) -> Self {
-        row.must(column)
-    }
-}
-
-impl<T: Column> Field for Option<T> {
-    fn of(row: &Row, column: i32) -> Self {
-        row.get(column)
-    }
-}
-
 /// What the function of a statement returns.
 pub trait Answer {
     #[doc(hidden)]

@@ -6,7 +6,6 @@ use std::ops::{ControlFlow, RangeFrom};
 
 use super::altered::{self, Altered};
 use super::connections;
-use super::query::Field;
 use super::stored::{self, BoundedText};
 use super::tuple::{attribute, name_of, width};
 use super::value::Column;
@@ -93,6 +92,24 @@ impl Drop for Rows<'_> {
     }
 }
 
+/// A field of a struct that `record!` declares. A column that can be NULL is an `Option`.
+pub trait Field: Sized {
+    #[doc(hidden)]
+    fn of(row: &Row, column: i32) -> Self;
+}
+
+impl<T: Column> Field for T {
+    fn of(row: &Row, column: i32) -> Self {
+        row.must(column)
+    }
+}
+
+impl<T: Column> Field for Option<T> {
+    fn of(row: &Row, column: i32) -> Self {
+        row.get(column)
+    }
+}
+
 pub struct Row<'r> {
     rows: &'r Rows<'r>,
     index: usize,
@@ -106,7 +123,7 @@ impl Row<'_> {
         unsafe { self.read::<T, T>(column, |datum| T::read(datum)) }
     }
 
-    /// Returns the column of a name, which is expected at the next of `columns`: for [`record!`](crate::record).
+    /// Returns the column of a name, which is expected at the next of `columns`: for `record!`.
     #[doc(hidden)]
     pub fn field<T: Field>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
         let expected = columns.next().unwrap_or(1);
