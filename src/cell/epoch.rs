@@ -14,7 +14,7 @@ use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
-use crate::cell::ids::sequences;
+use crate::cell::id_sequences as sequences;
 use crate::cell::transactions::Transactions;
 use crate::error::{CellError, ClaimsError, IdsError};
 use crate::store::cell::epochs::{self, CellEpochs};

@@ -28,7 +28,7 @@ impl<T: Column> Record for Option<T> {
     }
 }
 
-/// What the function of a statement returns.
+/// A result of the function of a statement.
 pub trait Answer {
     #[doc(hidden)]
     fn of(rows: &Rows) -> Self;

@@ -93,18 +93,18 @@ impl Drop for Rows<'_> {
 }
 
 /// A field of a struct that `record!` declares. A column that can be NULL is an `Option`.
-pub trait Field: Sized {
+pub trait RowField: Sized {
     #[doc(hidden)]
     fn of(row: &Row, column: i32) -> Self;
 }
 
-impl<T: Column> Field for T {
+impl<T: Column> RowField for T {
     fn of(row: &Row, column: i32) -> Self {
         row.must(column)
     }
 }
 
-impl<T: Column> Field for Option<T> {
+impl<T: Column> RowField for Option<T> {
     fn of(row: &Row, column: i32) -> Self {
         row.get(column)
     }
@@ -125,7 +125,7 @@ impl Row<'_> {
 
     /// Returns the column of a name, which is expected at the next of `columns`: for `record!`.
     #[doc(hidden)]
-    pub fn field<T: Field>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
+    pub fn field<T: RowField>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
         let expected = columns.next().unwrap_or(1);
         let is_named = |column: i32| self.name(column).is_some_and(|bytes| bytes == name.as_bytes());
         let column =

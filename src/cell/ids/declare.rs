@@ -3,7 +3,7 @@
 use claims_model::limits::KIND_CHARS;
 use claims_model::{BadInput, Problem};
 
-use super::sequences::{self, Sequence};
+use crate::cell::id_sequences::{self as sequences, Sequence};
 use crate::cell::wakeup;
 use crate::error::{ClaimsError, IdsError};
 use crate::{access, arguments};

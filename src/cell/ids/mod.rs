@@ -2,4 +2,3 @@
 
 pub mod declare;
 pub mod refill;
-pub mod sequences;

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use super::declare::MAX_LOW_WATER;
-use super::sequences::{self, IdSequence, Sequence};
 use crate::cell::client::ids::{Ids, RangeState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::id_sequences::{self as sequences, IdSequence, Sequence};
 use crate::cell::transactions::Transactions;
 use crate::error::{ClaimsError, IdsError};
 use crate::store::catalog;

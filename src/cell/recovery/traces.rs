@@ -1,4 +1,4 @@
-//! What this database stores about one lease and about the transaction that began it.
+//! The traces of one lease, and of the transaction that began it, in this database.
 
 use uuid::Uuid;
 

@@ -44,6 +44,7 @@ expect 'the tables and a connection' "$(numbers 'fn one(&self, tables: &dyn Tabl
 expect 'six parameters; a comma within one is none between two' "$(numbers 'fn six(&self, a: (u8, u8), b: fn(u8) -> u8, c: u8, d: [u8; 2], e: u8) {}' 'fn five(a: T<u8, u8>, b: u8, c: u8, d: u8, e: u8) {}')" \
   '1 functions with six or more parameters'
 expect 'an SQL function may have them' "$(numbers '#[pg_extern(schema = "claims")]' '#[search_path(pg_catalog, pg_temp)]' 'fn six(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}')" ''
+expect 'a statement may, too' "$(numbers 'fn six(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> Vec<u8> = [Latest]' '    "SELECT :a";')" ''
 expect 'the next function may not' "$(numbers '#[pg_extern]' 'fn one() {' '}' '' 'fn six(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}')" '1 functions with six or more parameters'
 expect 'columns' "$(numbers 'fn one(row: Row) { (row.must(1), row.get::<i64>(2), row.must("name")) }')" '2 columns read by number'
 expect 'parameters' "$(numbers 'const ONE: &str = "SELECT $1, $12"; // $3')" '2 parameters of statements by number'

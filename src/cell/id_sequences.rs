@@ -15,7 +15,7 @@ use pg::subtransaction::subtransaction;
 
 record! {
     /// A relation, which need not be a sequence.
-    struct Relation {
+    struct SequenceRow {
         name: String,
         owner: Oid,
         persistence: String,
@@ -29,7 +29,7 @@ record! {
     }
 
     /// A declared sequence.
-    struct Declared {
+    struct DeclaredRow {
         oid: Oid,
         id_space: String,
         low_water: i64,
@@ -40,14 +40,14 @@ record! {
         is_unconfirmed: bool,
     }
 
-    struct Range {
+    struct RangeRow {
         first: i64,
         last: i64,
     }
 }
 
 query! {
-    fn relation(oid: Oid) -> Option<Relation> = [Latest]
+    fn relation(oid: Oid) -> Option<SequenceRow> = [Latest]
         "SELECT c.oid::regclass::text AS name, c.relowner AS owner, c.relpersistence::text AS persistence, q.seqrelid IS NOT NULL AS is_sequence,
                 q.seqmin AS first, q.seqmax AS last, q.seqincrement AS increment, q.seqcycle AS cycles,
                 CASE q.seqtypid WHEN 'int2'::regtype THEN -32768 WHEN 'int4'::regtype THEN -2147483648 ELSE -9223372036854775808 END AS least_of_type,
@@ -65,17 +65,17 @@ query! {
         "DELETE FROM claims.id_sequences i WHERE NOT EXISTS (SELECT FROM pg_sequence q WHERE q.seqrelid = i.sequence_name)";
     /// Returns the sequences of a cell, and those of no cell yet. The service should be asked about those that it was last asked about more
     /// than `confirmed_for` seconds ago.
-    fn declared_of(cell_id: i64, confirmed_for: i64) -> Vec<Declared> = [Latest]
+    fn declared_of(cell_id: i64, confirmed_for: i64) -> Vec<DeclaredRow> = [Latest]
         "SELECT i.sequence_name::oid AS oid, i.id_space, i.low_water, lower(i.id_range) AS first, upper(i.id_range) - 1 AS last,
                 lower(i.next_range) AS next_first, upper(i.next_range) - 1 AS next_last,
                 coalesce(i.confirmed_at < clock_timestamp() - make_interval(secs => :confirmed_for), true) AS is_unconfirmed
            FROM claims.id_sequences i WHERE i.cell_id = :cell_id OR i.cell_id IS NULL ORDER BY i.sequence_name::oid";
     /// Returns the ranges of this database in a space, of all cells and sequences.
-    fn all_ranges(id_space: &str) -> Vec<Range> = [Latest]
+    fn all_ranges(id_space: &str) -> Vec<RangeRow> = [Latest]
         "SELECT lower(r.id_range) AS first, upper(r.id_range) - 1 AS last
            FROM claims.id_sequences i CROSS JOIN LATERAL (VALUES (i.id_range), (i.next_range)) AS r (id_range)
           WHERE i.id_space = :id_space AND r.id_range IS NOT NULL";
-    fn lock_declared(sequence: Oid) -> Option<Declared> = [LatestToWrite]
+    fn lock_declared(sequence: Oid) -> Option<DeclaredRow> = [LatestToWrite]
         "SELECT i.sequence_name::oid AS oid, i.id_space, i.low_water, lower(i.id_range) AS first, upper(i.id_range) - 1 AS last,
                 lower(i.next_range) AS next_first, upper(i.next_range) - 1 AS next_last, false AS is_unconfirmed
            FROM claims.id_sequences i WHERE i.sequence_name = :sequence::regclass FOR UPDATE SKIP LOCKED";
@@ -227,8 +227,8 @@ pub fn lock(connection: &Connection, sequence: Oid) -> Option<IdSequence> {
     lock_declared(connection, sequence).map(IdSequence::from)
 }
 
-impl From<Declared> for IdSequence {
-    fn from(row: Declared) -> Self {
+impl From<DeclaredRow> for IdSequence {
+    fn from(row: DeclaredRow) -> Self {
         IdSequence {
             oid: row.oid,
             id_space: row.id_space,
