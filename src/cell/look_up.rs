@@ -59,7 +59,7 @@ fn columns(connection: &Connection, table: pg_sys::Oid, attribute: &str) -> Resu
     }
     let captured = attributes::captured(connection, table, column.row_type, pins::enforcement);
     let captured = captured
-        .map_err(|_| CaptureError::NoAttribute { table: column.table.clone(), attribute: attribute.to_owned() })?;
+        .map_err(|_| CaptureError::NoAttribute { table: column.table_name.clone(), attribute: attribute.to_owned() })?;
     let observed = captured.observed.iter().flat_map(|columns| &columns.attributes);
     let of_column = captured.enforced.attributes.iter().chain(observed);
     let columns: Vec<_> = of_column
@@ -71,7 +71,7 @@ fn columns(connection: &Connection, table: pg_sys::Oid, attribute: &str) -> Resu
         .collect();
     // Nothing prevents a save of a column whose declarations are off.
     if columns.is_empty() && captured.declared.iter().all(|declared| declared.column_name != attribute) {
-        return Err(CaptureError::NotClaimed { table: column.table, attribute: attribute.to_owned() }.into());
+        return Err(CaptureError::NotClaimed { table: column.table_name, attribute: attribute.to_owned() }.into());
     }
     Ok(columns)
 }

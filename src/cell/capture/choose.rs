@@ -45,7 +45,7 @@ fn first_names(bucket_types: Vec<Option<String>>) -> Result<Vec<String>, ClaimsE
 /// Raises an error unless the caller may act for the cells for which automatic mode is on.
 fn may_change() -> Result<(), ClaimsError> {
     spi::connect(|connection| {
-        for (cell_id, is_registered) in routes::cells(connection) {
+        for routes::AutomaticCell { cell_id, is_registered } in routes::cells(connection) {
             match is_registered {
                 true => access::act_here_for(&catalog::current(connection), cell_id)?,
                 false => access::administer()?,
@@ -57,7 +57,7 @@ fn may_change() -> Result<(), ClaimsError> {
 
 fn turn_off(types: Option<Vec<String>>) -> Result<(), ClaimsError> {
     may_change()?;
-    spi::connect(|connection| routes::forget(connection, types));
+    spi::connect(|connection| routes::forget(connection, types.as_deref()));
     Ok(())
 }
 
@@ -78,6 +78,6 @@ fn turn_on(cell_id: i64, service: &str, types: Option<Vec<String>>) -> Result<()
             wakeup::has_work();
         }
     }
-    spi::connect(|connection| routes::set(connection, cell_id, service, types));
+    spi::connect(|connection| routes::set(connection, cell_id, service, types.as_deref()));
     Ok(())
 }

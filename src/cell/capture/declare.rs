@@ -4,7 +4,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::error::{CaptureError, ClaimsError, raise, refuse_direct_call_of_event_trigger};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::store::cell::unfit_tables;
+use crate::store::cell::unfit_tables::{self, ChildOfClaimed};
 use crate::{access, arguments, tables, version};
 use pg::event_trigger::{EventTriggers, TableChange};
 use pg::prelude::*;
@@ -101,7 +101,7 @@ fn after_change(change: TableChange) {
 
 /// Returns an error if the command has made an inheritance child of a claimed table, or an unlogged table of the extension.
 fn refuse_unfit(connection: &Connection, change: TableChange) -> Result<(), ClaimsError> {
-    if let Some((child, table)) = unfit_tables::child_of_claimed(connection, change.inherits) {
+    if let Some(ChildOfClaimed { child, parent: table }) = unfit_tables::child_of_claimed(connection, change.inherits) {
         return Err(CaptureError::InheritsFromClaimed { child, table }.into());
     }
     match change.unlogs.then(|| unfit_tables::unlogged(connection)).flatten() {

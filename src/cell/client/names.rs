@@ -26,8 +26,8 @@ pub struct Holder {
 }
 
 impl From<HolderHere> for Holder {
-    fn from(HolderHere { cell_id, source_type, source_id }: HolderHere) -> Self {
-        Holder { cell_id, source_type, source_id }
+    fn from(HolderHere { holder_cell_id, source_type, source_id }: HolderHere) -> Self {
+        Holder { cell_id: holder_cell_id, source_type, source_id }
     }
 }
 

@@ -275,7 +275,7 @@ impl<G: Transactions> Recovery<'_, G> {
                 Ok(tracked::tracked_after(connection, self.cell_id, service.name(), after, self.page))
             })?;
             let closed: Vec<_> =
-                tracked.iter().map(|(lease, _)| *lease).filter(|lease| !open.contains(lease)).collect();
+                tracked.iter().map(|listed| listed.uuid).filter(|lease| !open.contains(lease)).collect();
             let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, ANSWER_TIMEOUT))?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
@@ -283,12 +283,12 @@ impl<G: Transactions> Recovery<'_, G> {
             };
             self.forget(&of(&[Some("committed")]))?;
             // Another service may know a lease that this one does not.
-            let own: HashSet<_> = tracked.iter().filter(|(_, is_own)| *is_own).map(|(lease, _)| *lease).collect();
+            let own: HashSet<_> = tracked.iter().filter(|listed| listed.is_alone).map(|listed| listed.uuid).collect();
             let unknown = of(&[None]).into_iter().filter(|lease| own.contains(lease));
             tally.unknown.extend(unknown.clone());
             tally.orphans.extend(of(&[Some("rolled_back")]).into_iter().chain(unknown));
             match tracked.last() {
-                Some((last, _)) if tracked.len() as i64 == self.page => after = *last,
+                Some(last) if tracked.len() as i64 == self.page => after = last.uuid,
                 _ => return Ok(()),
             }
         }

@@ -50,7 +50,7 @@ fn join(connection: &Connection, pass: VerificationPass) -> Result<Uuid, ClaimsE
     if let Some(uuid) = under_way() {
         return Ok(uuid);
     }
-    match with_lock_timeout(|| passes::begin(connection, &pass)) {
+    match with_lock_timeout(|| passes::begin(connection, pass.uuid, pass.cell_id, &pass.source_type, pass.correct)) {
         Some(true) => Ok(pass.uuid),
         // Another session has begun a pass. It may have finished already.
         Some(false) => under_way().ok_or(VerificationError::BeingBegun.into()),

@@ -3,20 +3,29 @@
 use claims_model::epoch::StoredEpoch;
 
 use pg::clock::Moment;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::query::{query, record};
+use pg::spi::Connection;
 use pg::table;
 
-statement! {
-    /// Returns the epochs of cell $1: that of service $2 first, then the newest.
-    STORED(INT8OID, TEXTOID) =
-        "SELECT e.service = $2, e.epoch, e.predecessor FROM claims.own_epochs e WHERE e.cell_id = $1 ORDER BY e.service <> $2, e.made_at DESC";
-    /// Replaces epoch $5 of service $2 by $3, unless another pass has replaced it first.
-    FOLLOW(INT8OID, TEXTOID, INT8OID, INT8OID, INT8OID) =
-        "INSERT INTO claims.own_epochs AS e (cell_id, service, epoch, predecessor) VALUES ($1, $2, $3, $4)
+record! {
+    struct EpochRow {
+        is_own: bool,
+        epoch: i64,
+        predecessor: Option<i64>,
+    }
+}
+
+query! {
+    /// Returns the epochs of a cell: that of the service first, then the newest.
+    fn rows(cell_id: i64, service: &str) -> Vec<EpochRow> = [Latest]
+        "SELECT e.service = :service AS is_own, e.epoch, e.predecessor FROM claims.own_epochs e
+          WHERE e.cell_id = :cell_id ORDER BY e.service <> :service, e.made_at DESC";
+    /// Replaces an epoch of a service, unless another pass has replaced it first.
+    fn replace(cell_id: i64, service: &str, epoch: i64, predecessor: Option<i64>, before: Option<i64>) = [LatestToWrite]
+        "INSERT INTO claims.own_epochs AS e (cell_id, service, epoch, predecessor) VALUES (:cell_id, :service, :epoch, :predecessor)
          ON CONFLICT (cell_id, service) DO UPDATE
          SET epoch = excluded.epoch, predecessor = excluded.predecessor, made_at = excluded.made_at
-          WHERE e.epoch = $5";
+          WHERE e.epoch = :before";
 }
 
 /// The epochs of a cell at the services that it calls.
@@ -38,9 +47,9 @@ impl CellEpochs {
 
 /// Returns the epochs of a cell that are committed now.
 pub fn stored(connection: &Connection, cell_id: i64, service: &str) -> CellEpochs {
-    let rows = connection.run(&STORED, View::Latest, [cell_id.into(), service.into()]);
     let mut epochs = CellEpochs::default();
-    for (is_own, stored) in rows.map(|row| (row.must(1), StoredEpoch { epoch: row.must(2), predecessor: row.get(3) })) {
+    for EpochRow { is_own, epoch, predecessor } in rows(connection, cell_id, service) {
+        let stored = StoredEpoch { epoch, predecessor };
         if is_own { epochs.own = Some(stored) } else { epochs.others.push(stored) }
     }
     epochs
@@ -67,7 +76,5 @@ pub fn committed(cell_id: i64, service: &str) -> CellEpochs {
 
 /// Replaces the epoch `before` by a new one. Run it in a transaction of its own.
 pub fn follow(connection: &Connection, cell_id: i64, service: &str, new: StoredEpoch, before: Option<i64>) {
-    let StoredEpoch { epoch, predecessor } = new;
-    let values = [cell_id.into(), service.into(), epoch.into(), predecessor.into(), before.into()];
-    connection.run(&FOLLOW, View::LatestToWrite, values);
+    replace(connection, cell_id, service, new.epoch, new.predecessor, before);
 }

@@ -7,22 +7,31 @@
 use crate::error::{CaptureError, ClaimsError, raise};
 use pg::extension::outside_of_scripts;
 use pg::owner::as_superuser;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::query::{query, record};
+use pg::spi::Connection;
 
-statement! {
+record! {
+    /// An event trigger that exists.
+    struct Present {
+        name: String,
+        /// Whether it is enabled, and for all commands for which this version creates it.
+        fires: bool,
+    }
+}
+
+query! {
     /// Serializes the transactions that create or drop event triggers, so that none drops one that another needs. The lock lasts
     /// until the end of the transaction.
-    LOCK() = "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
-    /// Returns a row if any table has capture triggers, or any server is named as a service.
-    ARE_NEEDED() =
-        "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
+    fn lock() = [Statement] "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
+    /// Returns whether any table has capture triggers, or any server is named as a service.
+    fn are_needed() -> bool = [Latest]
+        "SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
           WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change')
-         UNION ALL SELECT 1 FROM claims.named_services LIMIT 1";
-    /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace; and whether each
-    /// fires for every command for which this version creates it.
-    PRESENT() =
-        "SELECT v.evtname::text, v.evtenabled IN ('O', 'A') AND (v.evttags IS NULL OR v.evttags @> '{CREATE FOREIGN TABLE,ALTER SEQUENCE}')
+         UNION ALL SELECT FROM claims.named_services LIMIT 1";
+    /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace.
+    fn present() -> Vec<Present> = [Latest]
+        "SELECT v.evtname::text AS name,
+                v.evtenabled IN ('O', 'A') AND (v.evttags IS NULL OR v.evttags @> '{CREATE FOREIGN TABLE,ALTER SEQUENCE}') AS fires
            FROM pg_event_trigger v JOIN pg_proc p ON p.oid = v.evtfoid
            JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
             AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
@@ -53,17 +62,6 @@ const EVENT_TRIGGERS: [(&str, [&str; 2]); 2] = [
     ),
 ];
 
-/// An event trigger that exists.
-struct Present {
-    name: String,
-    /// Whether it is enabled, and for all commands.
-    fires: bool,
-}
-
-fn present(connection: &Connection) -> Vec<Present> {
-    connection.run(&PRESENT, View::Latest, []).map(|row| Present { name: row.must(1), fires: row.must(2) })
-}
-
 fn drop_trigger(connection: &Connection, name: &str) {
     as_superuser(|| connection.run_text(&format!("DROP EVENT TRIGGER {name}"), []));
 }
@@ -71,7 +69,7 @@ fn drop_trigger(connection: &Connection, name: &str) {
 /// Creates the event triggers that are missing, disabled, or of an earlier version. Called after a table got capture triggers or a service
 /// was named.
 pub fn add(connection: &Connection) {
-    connection.run(&LOCK, View::Statement, []);
+    lock(connection);
     let (present, outdated): (Vec<_>, Vec<_>) = present(connection).into_iter().partition(|existing| existing.fires);
     outdated.iter().for_each(|existing| drop_trigger(connection, &existing.name));
     for (name, statements) in EVENT_TRIGGERS {
@@ -90,8 +88,8 @@ pub fn add(connection: &Connection) {
 
 /// Drops the event triggers if nothing needs them any more.
 pub fn drop_unneeded(connection: &Connection) {
-    connection.run(&LOCK, View::Statement, []);
-    if connection.run(&ARE_NEEDED, View::Latest, []).count() == 0 {
+    lock(connection);
+    if !are_needed(connection) {
         present(connection).iter().for_each(|existing| drop_trigger(connection, &existing.name));
     }
 }

@@ -7,32 +7,59 @@ use claims_model::routes::{Place, Routes};
 use pgrx::pg_sys::Oid;
 
 use pg::cache::{self, Freshness};
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::query::{query, record};
+use pg::spi::Connection;
 
-statement! {
-    RELATIONS() = "SELECT to_regclass('claims.automatic_service')::oid, to_regclass('claims.automatic_types')::oid";
-    AUTOMATIC() = "SELECT cell_id, service FROM claims.automatic_service";
-    TYPES() = "SELECT cell_id, bucket_type, service FROM claims.automatic_types";
-    /// Reads the cells that automatic mode claims for, each with whether it is registered.
-    CELLS() =
-        "SELECT a.cell_id, EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = a.cell_id)
+record! {
+    struct Relations {
+        of_others: Option<Oid>,
+        of_types: Option<Oid>,
+    }
+
+    struct OthersRow {
+        cell_id: i64,
+        service: Option<String>,
+    }
+
+    struct TypeRow {
+        cell_id: i64,
+        bucket_type: String,
+        service: String,
+    }
+
+    /// A cell that automatic mode claims for.
+    pub struct AutomaticCell {
+        pub cell_id: i64,
+        pub is_registered: bool,
+    }
+}
+
+query! {
+    fn relations() -> Option<Relations> = [Latest]
+        "SELECT to_regclass('claims.automatic_service')::oid AS of_others, to_regclass('claims.automatic_types')::oid AS of_types";
+    fn others() -> Option<OthersRow> = [Latest] "SELECT cell_id, service FROM claims.automatic_service";
+    fn types() -> Vec<TypeRow> = [Latest] "SELECT cell_id, bucket_type, service FROM claims.automatic_types";
+    /// Returns the cells that automatic mode claims for, usually one.
+    pub fn cells() -> Vec<AutomaticCell> = [Latest]
+        "SELECT a.cell_id, EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = a.cell_id) AS is_registered
            FROM (SELECT s.cell_id FROM claims.automatic_service s UNION SELECT t.cell_id FROM claims.automatic_types t) a ORDER BY 1";
-    /// Returns another cell than $1 for which automatic mode is on: for types that are not named unless $2 is NULL, and for types not in $2.
-    OTHER_CELL(INT8OID, TEXTARRAYOID) =
-        "SELECT t.cell_id FROM claims.automatic_types t WHERE t.cell_id <> $1 AND ($2 IS NULL OR NOT t.bucket_type = ANY ($2))
-         UNION ALL SELECT s.cell_id FROM claims.automatic_service s WHERE s.cell_id <> $1 AND $2 IS NOT NULL LIMIT 1";
-    /// Lets one transaction at a time choose services.
-    LOCK() = "LOCK TABLE claims.automatic_service IN SHARE ROW EXCLUSIVE MODE";
-    SET(INT8OID, TEXTOID) =
-        "INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES ($1, $2)
+    /// Returns another cell for which automatic mode would stay on, if it were turned on for types of a cell, or for all types that are not
+    /// named.
+    pub fn other_cell(cell_id: i64, types: Option<&[String]>) -> Option<i64> = [Latest]
+        "SELECT t.cell_id FROM claims.automatic_types t WHERE t.cell_id <> :cell_id AND (:types IS NULL OR NOT t.bucket_type = ANY (:types))
+         UNION ALL SELECT s.cell_id FROM claims.automatic_service s WHERE s.cell_id <> :cell_id AND :types IS NOT NULL LIMIT 1";
+    /// Lets no other transaction choose services until the end of this one.
+    pub fn lock() = [Statement] "LOCK TABLE claims.automatic_service IN SHARE ROW EXCLUSIVE MODE";
+    fn set_others(cell_id: i64, service: &str) = [Statement]
+        "INSERT INTO claims.automatic_service AS a (cell_id, service) VALUES (:cell_id, :service)
          ON CONFLICT (single) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service";
-    SET_TYPES(INT8OID, TEXTOID, TEXTARRAYOID) =
-        "INSERT INTO claims.automatic_types AS a (bucket_type, cell_id, service) SELECT DISTINCT u, $1, $2 FROM unnest($3) AS u ORDER BY u
+    fn set_types(cell_id: i64, service: &str, types: &[String]) = [Statement]
+        "INSERT INTO claims.automatic_types AS a (bucket_type, cell_id, service)
+         SELECT DISTINCT u, :cell_id, :service FROM unnest(:types) AS u ORDER BY u
          ON CONFLICT (bucket_type) DO UPDATE SET cell_id = excluded.cell_id, service = excluded.service";
-    FORGET() = "DELETE FROM claims.automatic_service";
-    /// Deletes the services of types $1, or of all types.
-    FORGET_TYPES(TEXTARRAYOID) = "DELETE FROM claims.automatic_types WHERE $1 IS NULL OR bucket_type = ANY ($1)";
+    fn forget_others() = [Statement] "DELETE FROM claims.automatic_service";
+    /// Deletes the services of types, or of all types.
+    fn forget_types(types: Option<&[String]>) = [Statement] "DELETE FROM claims.automatic_types WHERE :types IS NULL OR bucket_type = ANY (:types)";
 }
 
 /// The routes of automatic mode; `None` if it is off.
@@ -48,17 +75,17 @@ pub fn automatic(connection: &Connection) -> Cached {
     if let Some(cached) = cached() {
         return cached;
     }
-    let relation = |number| connection.run(&RELATIONS, View::Latest, []).first(|row| row.get(number)).flatten();
-    let fresh = [1, 2].map(|number| Freshness::of(relation(number).unwrap_or(Oid::INVALID)));
+    let read = relations(connection);
+    let relation =
+        |of: fn(&Relations) -> Option<Oid>| Freshness::of(read.as_ref().and_then(of).unwrap_or(Oid::INVALID));
+    let fresh = [relation(|read| read.of_others), relation(|read| read.of_types)];
     let place = |service: Option<String>| service.map_or(Place::Here, |service| Place::Service(service.into()));
-    let others = connection.run(&AUTOMATIC, View::Latest, []);
-    let others = others.first(|row| (row.must::<i64>(1), place(row.get(2))));
-    let by_type = connection.run(&TYPES, View::Latest, []);
-    let by_type = by_type.map(|row| (row.must::<i64>(1), row.must::<String>(2), row.must::<String>(3)));
-    let cell_id = others.as_ref().map(|(cell_id, _)| *cell_id).or(by_type.first().map(|(cell_id, ..)| *cell_id));
+    let others = others(connection).map(|row| (row.cell_id, place(row.service)));
+    let by_type = types(connection);
+    let cell_id = others.as_ref().map(|(cell_id, _)| *cell_id).or(by_type.first().map(|row| row.cell_id));
     let routes = cell_id.map(|cell_id| {
         let others = others.map(|(_, place)| place);
-        let by_type = by_type.into_iter().map(|(_, bucket_type, service)| (bucket_type, service.into())).collect();
+        let by_type = by_type.into_iter().map(|row| (row.bucket_type, row.service.into())).collect();
         Rc::new(Routes { cell_id, others, by_type })
     });
     ROUTES.replace(Some((fresh, routes.clone())));
@@ -78,34 +105,18 @@ pub fn automatic_if_cached() -> Option<Cached> {
     cached()
 }
 
-/// Returns the cells that automatic mode claims for, usually one, each with whether it is registered.
-pub fn cells(connection: &Connection) -> Vec<(i64, bool)> {
-    connection.run(&CELLS, View::Latest, []).map(|row| (row.must(1), row.must(2)))
-}
-
-/// Lets no other transaction choose services until the end of this one.
-pub fn lock(connection: &Connection) {
-    connection.run(&LOCK, View::Statement, []);
-}
-
-/// Returns another cell for which automatic mode would stay on, if it were turned on for types of a cell, or for all types that are not named.
-pub fn other_cell(connection: &Connection, cell_id: i64, types: Option<&[String]>) -> Option<i64> {
-    let values = [cell_id.into(), types.map(<[String]>::to_vec).into()];
-    connection.run(&OTHER_CELL, View::Latest, values).first(|row| row.must(1))
-}
-
 /// Sets the service of types, or of all types that are not named.
-pub fn set(connection: &Connection, cell_id: i64, service: &str, types: Option<Vec<String>>) {
+pub fn set(connection: &Connection, cell_id: i64, service: &str, types: Option<&[String]>) {
     match types {
-        Some(types) => connection.run(&SET_TYPES, View::Statement, [cell_id.into(), service.into(), types.into()]),
-        None => connection.run(&SET, View::Statement, [cell_id.into(), service.into()]),
-    };
+        Some(types) => set_types(connection, cell_id, service, types),
+        None => set_others(connection, cell_id, service),
+    }
 }
 
 /// Ends automatic mode: for types, or for everything.
-pub fn forget(connection: &Connection, types: Option<Vec<String>>) {
+pub fn forget(connection: &Connection, types: Option<&[String]>) {
     if types.is_none() {
-        connection.run(&FORGET, View::Statement, []);
+        forget_others(connection);
     }
-    connection.run(&FORGET_TYPES, View::Statement, [types.into()]);
+    forget_types(connection, types);
 }

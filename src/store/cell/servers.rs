@@ -2,32 +2,23 @@
 
 use pgrx::pg_sys::Oid;
 
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::query::{query, record};
 
-statement! {
-    /// Reads the foreign-data wrapper and the owner of server $1, whether the current user may use it, and whether it was named as a
-    /// service.
-    SERVER(TEXTOID) =
-        "SELECT s.oid, w.fdwname::text, s.srvowner, has_server_privilege(s.oid, 'USAGE'),
-                EXISTS (SELECT FROM claims.named_services n WHERE n.server_name = s.srvname)
-           FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw WHERE s.srvname::text = $1";
+record! {
+    pub struct Server {
+        pub oid: Oid,
+        pub wrapper: String,
+        pub owner: Oid,
+        /// Whether the current user may use it.
+        pub may_use: bool,
+        /// Whether it was named as a service.
+        pub is_named: bool,
+    }
 }
 
-pub struct Server {
-    pub oid: Oid,
-    pub wrapper: String,
-    pub owner: Oid,
-    pub may_use: bool,
-    pub is_named: bool,
-}
-
-pub fn server(connection: &Connection, name: &str) -> Option<Server> {
-    connection.run(&SERVER, View::Statement, [name.into()]).first(|row| Server {
-        oid: row.must(1),
-        wrapper: row.must(2),
-        owner: row.must(3),
-        may_use: row.must(4),
-        is_named: row.must(5),
-    })
+query! {
+    pub fn server(name: &str) -> Option<Server> = [Statement]
+        "SELECT s.oid, w.fdwname::text AS wrapper, s.srvowner AS owner, has_server_privilege(s.oid, 'USAGE') AS may_use,
+                EXISTS (SELECT FROM claims.named_services n WHERE n.server_name = s.srvname) AS is_named
+           FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw WHERE s.srvname::text = :name";
 }

@@ -3,12 +3,11 @@
 
 use claims_model::outgoing::SkippedDestroys;
 
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::query::query;
+use pg::spi::Connection;
 
-statement! {
-    /// Advances sequence $1 by $2.
-    COUNT(TEXTOID, INT8OID) = "SELECT max(nextval($1::regclass)) FROM generate_series(1::bigint, $2)";
+query! {
+    fn advance(sequence: &str, by: i64) = [Statement] "SELECT max(nextval(:sequence::regclass)) FROM generate_series(1::bigint, :by)";
 }
 
 /// Adds the counts of one batch.
@@ -21,6 +20,6 @@ pub fn count(connection: &Connection, skipped: SkippedDestroys) {
         ("claims.capture_adopted", adopted),
     ];
     for (sequence, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        connection.run(&COUNT, View::Statement, [sequence.into(), count.into()]);
+        advance(connection, sequence, count);
     }
 }
