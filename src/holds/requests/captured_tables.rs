@@ -24,7 +24,7 @@ record! {
 
     struct Capture {
         queue: String,
-        column: String,
+        entity_column: String,
         quoted_column: String,
         has_column: bool,
     }
@@ -52,7 +52,7 @@ query! {
     /// Returns the queues and entity columns of a table, as a captured table or as a partition of one; and whether the
     /// table has the column.
     fn captures(table: Oid) -> Vec<Capture> = [Latest]
-        "SELECT t.queue, t.entity_column::text AS column, quote_ident(t.entity_column) AS quoted_column,
+        "SELECT t.queue, t.entity_column::text, quote_ident(t.entity_column) AS quoted_column,
                 EXISTS (SELECT FROM pg_attribute a
                          WHERE a.attrelid = :table AND a.attname = t.entity_column AND a.attnum > 0 AND NOT a.attisdropped) AS has_column
            FROM claims.captured_tables t
@@ -109,9 +109,9 @@ pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
 fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
     let relation = relation(connection).flatten().unwrap_or(Oid::INVALID);
     let fresh = [Freshness::of(table), Freshness::of(relation)];
-    let queue = |Capture { queue, column, quoted_column, has_column }| CapturedQueue {
+    let queue = |Capture { queue, entity_column, quoted_column, has_column }| CapturedQueue {
         queue,
-        column,
+        column: entity_column,
         quoted_column,
         has_column,
         reader: OnceCell::new(),
