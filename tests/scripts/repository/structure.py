@@ -130,11 +130,11 @@ CEILINGS = {
     "functions that take the tables": 3,
     "functions that take the tables and a connection": 0,
     "functions with six or more parameters": 24,
-    "columns read by number": 494,
-    "parameters of statements by number": 1014,
+    "columns read by number": 433,
+    "parameters of statements by number": 894,
     "statements that write claims": 22,
     "names of types declared more than once": 50,
-    "lines of code": 44146,
+    "lines of code": 44100,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 
