@@ -14,12 +14,11 @@ use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
 
 record! {
-    /// A relation, which need not be a sequence.
+    /// A relation. Its parameters are NULL if it is not a sequence.
     struct SequenceRow {
         name: String,
         owner: Oid,
         persistence: String,
-        is_sequence: bool,
         first: Option<i64>,
         last: Option<i64>,
         increment: Option<i64>,
@@ -48,7 +47,7 @@ record! {
 
 query! {
     fn relation(oid: Oid) -> Option<SequenceRow> = [Latest]
-        "SELECT c.oid::regclass::text AS name, c.relowner AS owner, c.relpersistence::text AS persistence, q.seqrelid IS NOT NULL AS is_sequence,
+        "SELECT c.oid::regclass::text AS name, c.relowner AS owner, c.relpersistence::text AS persistence,
                 q.seqmin AS first, q.seqmax AS last, q.seqincrement AS increment, q.seqcycle AS cycles,
                 CASE q.seqtypid WHEN 'int2'::regtype THEN -32768 WHEN 'int4'::regtype THEN -2147483648 ELSE -9223372036854775808 END AS least_of_type,
                 CASE q.seqtypid WHEN 'int2'::regtype THEN 32767 WHEN 'int4'::regtype THEN 2147483647 ELSE 9223372036854775807 END AS greatest_of_type
@@ -143,7 +142,7 @@ pub struct IdSequence {
 pub fn sequence(connection: &Connection, oid: Oid) -> Option<Sequence> {
     let found = relation(connection, oid)?;
     let range = found.first.zip(found.last);
-    let limits = range.zip(found.increment).zip(found.cycles).filter(|_| found.is_sequence);
+    let limits = range.zip(found.increment).zip(found.cycles);
     Some(Sequence {
         oid,
         name: found.name,

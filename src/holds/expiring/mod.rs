@@ -170,8 +170,8 @@ pub fn acquire(
 ) -> Vec<Held> {
     let acquire = || statements::acquire(connection, kind, claimant, now, until, most);
     let acquired = without_waiting(acquire).unwrap_or_default();
-    durably_if(!acquired.is_empty());
     if !acquired.is_empty() {
+        xact::commit_durably();
         // The rows were written after their tokens were drawn, so flushing them flushes the draws.
         xact::flush_log();
     }
