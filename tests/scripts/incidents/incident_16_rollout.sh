@@ -2,13 +2,14 @@
 # docs/rollout.md as a new user executes it, literally: two cells with rows from before, of which two collide with the other cell's, go from nothing to
 # enforced names while their applications save. Each step is taken, taken back, and taken again; then the emergency, and a copy for staging.
 # The service hangs for a second every now and then, and saves that observe leave names unclaimed; in the end every row has its claim.
-# ROLLOUT_ROWS: rows from before in cell 1 (3000); cell 2 has a tenth. ROLLOUT_HANG: seconds between two hangs (10).
+# ROLLOUT_ROWS: rows from before in cell 1 (3000), ROLLOUT_ROWS_2: in cell 2 (a tenth of that). ROLLOUT_HANG: seconds between two hangs (10).
 # test: long
 . "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"
 
 rows=${ROLLOUT_ROWS:-3000}
+rows_2=${ROLLOUT_ROWS_2:-$((rows / 10))}
 probes=400
 DOCUMENT=docs/rollout.md
 profiles='1. Choose profiles' declare='2. Declare' observe='3. Observe' collisions='4. Read what would collide' import='5. Import' enforce='6. Enforce'
@@ -30,7 +31,7 @@ old_rows() {
   as postgres "cell$1" "ALTER DATABASE app SET claims.service_timeout = '60s'; ALTER DATABASE app SET claims.observe_timeout = '500ms'"
 }
 old_rows 1 "$rows" Acme/Tools
-old_rows 2 "$((rows / 10))" acme/tools
+old_rows 2 "$rows_2" acme/tools
 as app cell1 "INSERT INTO routes (path) SELECT 'probe/' || n FROM generate_series(1, $probes) n; INSERT INTO routes (path) VALUES ('Twice/One'), ('twice/one'), ('no//path')"
 
 # writer CELL ROWS: saves names of its own, renames and deletes old rows, and saves and deletes names that the other cell saves, too. Errors go to
@@ -52,7 +53,7 @@ writer() {
 writers() {
   touch "$CLAIMS_TMP/writing"
   writer 1 "$rows" &
-  writer 2 "$((rows / 10))" &
+  writer 2 "$rows_2" &
 }
 end_writers() {
   local pid
