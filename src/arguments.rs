@@ -1,18 +1,13 @@
 //! Checks of arguments that several functions share: not NULL and within limits. An error names the argument.
 
-use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, PAYLOAD_BYTES, PAYLOAD_DEPTH, is_longer_than};
+use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, is_longer_than};
 use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 use pgrx::datum::Interval;
 
-use crate::error::{ClaimsError, HoldError};
+use crate::error::ClaimsError;
 use pg::clock::Moment;
-use pg::jsonb::{Extent, Jsonb};
-
-/// The size below which no jsonb is too large: at worst every 12 bytes are a number of 147,459 digits.
-const SMALL_PAYLOAD: usize = 4096;
-const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DEPTH };
 
 /// The longest hold: ten years, in microseconds.
 const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
@@ -43,20 +38,6 @@ pub fn at_most(value: String, name: &str, limit: usize) -> Result<String, Claims
         return Err(BadInput::new(name, Problem::TooLong { limit }).into());
     }
     Ok(value)
-}
-
-/// Returns a payload within its limits.
-pub fn payload(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
-    let is_too_large = |payload: &Jsonb| {
-        let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, LARGEST_PAYLOAD);
-        bytes > PAYLOAD_BYTES || depth > PAYLOAD_DEPTH
-    };
-    match payload {
-        Some(large) if is_too_large(&large) => {
-            Err(HoldError::PayloadTooLarge { queue: queue.to_owned(), entity: entity.to_owned() }.into())
-        }
-        payload => Ok(payload),
-    }
 }
 
 /// Returns the keys of an array, each not NULL and within its limits.

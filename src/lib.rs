@@ -27,6 +27,7 @@ mod tables;
 mod version;
 mod worker;
 
+use crate::error::{raise_altered, raise_updated, refuse_direct_call_of_trigger};
 use pgrx::prelude::*;
 
 use crate::tables::citus::{layout, on_node, shard_moves};
@@ -67,15 +68,15 @@ pub extern "C-unwind" fn _PG_init() {
         before: shard_moves::before_statement,
         after: shard_moves::after_statement,
     });
-    pg::altered::register(error::raise_altered);
-    pg::retired::register(error::raise_updated);
+    pg::altered::register(raise_altered);
+    pg::retired::register(raise_updated);
     pg::trigger_function::register(pg::trigger_function::TriggerFunctions {
         announce_change: store::catalog::announce_change,
         capture_change: holds::requests::capture::capture_change,
         capture_row: cell::capture::rows::capture_row,
         hold_naming: on_node::hold_naming,
         send_automatically: cell::capture::automatic::send_automatically,
-        refuse_direct_call: error::refuse_direct_call_of_trigger,
+        refuse_direct_call: refuse_direct_call_of_trigger,
     });
     pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
     pg::foreign::register();

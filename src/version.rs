@@ -5,7 +5,7 @@
 //! the other, and these call functions of the newest library. The third number of a version does not count, because such a
 //! release changes no SQL object.
 
-use crate::error::{ClaimsError, raise};
+use crate::error::{ClaimsError, VersionError, raise};
 use pg::extension;
 
 /// The version of the library.
@@ -23,7 +23,8 @@ pub fn require_same() -> bool {
 
 /// Returns whether the tables are older than the library, and no script of the extension is running, which may be updating them.
 pub fn are_tables_older() -> bool {
-    matches!(compare(), Err(ClaimsError::OtherVersion { is_older: true, .. })) && !extension::is_script_of(c"claims")
+    compare().is_err_and(|error| matches!(error.of(), Some(VersionError::OtherVersion { is_older: true, .. })))
+        && !extension::is_script_of(c"claims")
 }
 
 /// Returns whether they have the same version.
@@ -38,7 +39,7 @@ fn compare() -> Result<(), ClaimsError> {
         return Ok(());
     }
     let is_older = series(&installed) < series(LIBRARY);
-    Err(ClaimsError::OtherVersion { installed, library: LIBRARY, is_older })
+    Err(VersionError::OtherVersion { installed, library: LIBRARY, is_older }.into())
 }
 
 /// Returns the first two numbers.

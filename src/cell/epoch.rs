@@ -14,9 +14,10 @@ use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
+use crate::cell::errors::CellError;
 use crate::cell::id_sequences as sequences;
 use crate::cell::transactions::Transactions;
-use crate::error::{CellError, ClaimsError, IdsError};
+use crate::error::ClaimsError;
 use crate::store::cell::epochs::{self, CellEpochs};
 use crate::store::worker;
 use pg::background::{self, Errand};
@@ -95,7 +96,7 @@ fn present<G: Transactions>(
 ) -> Result<Option<ClaimsError>, G::Error> {
     transactions.at_service(|| {
         match service.present_epoch(cell_id, presented, how, ANSWER_TIMEOUT).map_err(unreachable) {
-            Err(error @ ClaimsError::Cell(CellError::Refused(_))) => Ok(Some(error)),
+            Err(error) if error.refusal().is_some() => Ok(Some(error)),
             answer => answer.map(|()| None),
         }
     })
@@ -182,7 +183,7 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         let made = make(connection, &service, cell_id, &before, before.own)?;
         // The database that acted until now may have drawn ids from these ranges since this one was copied.
         if let Some(name) = sequences::discard(connection, cell_id) {
-            return Err(IdsError::SequenceBusy { name }.into());
+            return Err(CellError::SequenceBusy { name }.into());
         }
         service.present_epoch(cell_id, made, Presenting::Adopted(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
         Ok(made.epoch)

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 use claims_model::limits::bucket_value_excess;
 use claims_model::routes::{Place, Routes};
 
+use crate::cell::capture::errors::CaptureError;
 use crate::cell::capture::pins;
 use crate::cell::client::Service;
 use crate::cell::client::names::{Holder, Record};
-use crate::error::{AvailabilityError, CaptureError, CellError, ClaimsError};
+use crate::cell::errors::{AvailabilityError, CellError};
+use crate::error::ClaimsError;
 use crate::store::catalog::{self, same_source_type};
 use crate::store::cell::attributes;
 use crate::store::cell::availability;
@@ -78,15 +80,8 @@ fn columns(connection: &Connection, table: pg_sys::Oid, attribute: &str) -> Resu
 
 /// Returns `None` if the service does not answer. An error that it has answered is raised.
 fn unless_silent(available: Result<bool, ClaimsError>) -> Result<Option<bool>, ClaimsError> {
-    use CellError::{BreakerOpen, ServiceFull, ServiceSilent, ServiceUnreachable, TooManyCalls};
     match available {
-        Err(ClaimsError::Cell(
-            BreakerOpen { .. }
-            | ServiceFull { .. }
-            | ServiceSilent { .. }
-            | ServiceUnreachable { .. }
-            | TooManyCalls { .. },
-        )) => Ok(None),
+        Err(error) if error.of().is_some_and(CellError::is_without_answer) => Ok(None),
         answer => answer.map(Some),
     }
 }

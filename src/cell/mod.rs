@@ -5,6 +5,7 @@ pub mod attend;
 pub mod capture;
 pub mod client;
 pub mod epoch;
+pub mod errors;
 mod id_sequences;
 pub mod ids;
 pub mod import;

@@ -7,7 +7,8 @@
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client;
-use crate::error::{CellError, ClaimsError, notice_of_own_wrapper};
+use crate::cell::errors::{CellError, notice_of_own_wrapper};
+use crate::error::ClaimsError;
 use crate::store::cell::servers::Server;
 use crate::store::cell::services;
 use pg::name::Name;

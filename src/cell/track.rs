@@ -3,8 +3,9 @@
 use pgrx::PgSqlErrorCode as Code;
 
 use super::uuids;
+use crate::cell::errors::CellError;
 use crate::cell::wakeup;
-use crate::error::{CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::{access, arguments, settings};

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::workers;
-use crate::error::{ClaimsError, raise};
+use crate::error::{VersionError, raise};
 use crate::{settings, version};
 use pg::{background, extension, wait, xact};
 
@@ -30,7 +30,7 @@ pub fn await_update() {
     }
     // Under READ COMMITTED the statements of the call have snapshots of their own.
     if xact::uses_transaction_snapshot() {
-        raise::<()>(Err(ClaimsError::StaleExtension));
+        raise::<()>(Err(VersionError::StaleExtension.into()));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Authorization errors.
 
-use super::declare::{errors, text};
+use super::declare::errors;
 
 errors! {
     /// The reason why a caller lacks a privilege.

@@ -88,7 +88,7 @@ impl From<BadInput> for Text {
 }
 
 /// Formats a problem as a sentence.
-pub(super) fn sentence(problem: &impl ToString) -> String {
+pub fn sentence(problem: &impl ToString) -> String {
     let text = problem.to_string();
     let mut rest = text.chars();
     let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();

@@ -13,10 +13,11 @@
 macro_rules! text {
     ($code:tt: $message:tt $(, detail $detail:tt)? $(, hint $hint:tt)? $(,)?) => {
         $crate::error::text::Text {
-            code: text!(@code $code),
-            message: text!(@message $message),
-            detail: text!(@optional $($detail)?),
-            hint: text!(@optional $($hint)?),
+            code: $crate::error::declare::text!(@code $code),
+            message: $crate::error::declare::text!(@message $message),
+            detail: $crate::error::declare::text!(@optional $($detail)?),
+            hint: $crate::error::declare::text!(@optional $($hint)?),
+            completion: None,
         }
     };
     (@code $code:ident) => { ::pgrx::PgSqlErrorCode::$code };
@@ -25,7 +26,7 @@ macro_rules! text {
     (@message ($($arguments:tt)+)) => { format!($($arguments)+) };
     (@optional) => { None };
     (@optional { $($expression:tt)+ }) => { Option::<String>::from({ $($expression)+ }) };
-    (@optional $text:tt) => { Some(text!(@message $text)) };
+    (@optional $text:tt) => { Some($crate::error::declare::text!(@message $text)) };
 }
 
 /// Declares an enum of errors, and converts it to a [Text](super::text::Text).
@@ -64,7 +65,7 @@ macro_rules! errors {
                         $($errors::$name(inner) => <$inner>::into(inner),)?
                         $(
                             $errors::$name $({ $($field),+ })? => {
-                                text!($code: $message $(, detail $detail)? $(, hint $hint)?)
+                                $crate::error::declare::text!($code: $message $(, detail $detail)? $(, hint $hint)?)
                             }
                         )?
                     )+
@@ -82,4 +83,4 @@ macro_rules! errors {
     };
 }
 
-pub(super) use {errors, text};
+pub(crate) use {errors, text};

@@ -5,8 +5,9 @@ use claims_model::mode::Need;
 use claims_model::rate;
 use uuid::Uuid;
 
-use crate::error::{AdmissionError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::service::errors::AdmissionError;
 use crate::service::{durability, low_water};
 use crate::store::catalog::Catalog;
 use crate::tables::shared::{leases, limits};

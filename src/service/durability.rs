@@ -8,8 +8,9 @@ use std::cell::Cell;
 
 use pgrx::pg_sys::panic::ErrorReport;
 
-use crate::error::{AdmissionError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::errors::AdmissionError;
 use crate::settings;
 use crate::tables;
 use pg::transaction_end::Hooks;

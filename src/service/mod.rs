@@ -4,9 +4,9 @@ mod admin;
 pub mod admission;
 pub mod audit;
 pub mod counters;
-mod draw_ids;
 pub mod durability;
 mod epoch;
+pub mod errors;
 pub mod feed;
 pub mod ids;
 pub mod lease;
@@ -41,7 +41,7 @@ pub static AREAS: [&dyn Area; 10] = [
 
 /// Runs in a background process of a caller that waits for it. Returns false if the message is for another part of the extension.
 pub fn run_errand(message: &str) -> bool {
-    message.strip_prefix(draw_ids::MESSAGE).map(draw_ids::run).is_some()
+    message.strip_prefix(ids::draw::MESSAGE).map(ids::draw::run).is_some()
 }
 
 /// Number of attempts that a call makes, each after a probe, before it reports a conflict that it cannot see.

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 
-use crate::error::{ClaimsError, NamesError};
+use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::service::errors::NamingError;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::namings::{self, Namings};
@@ -44,7 +45,7 @@ pub fn with_locked_profiles<T>(
         }
         catalog = now;
     }
-    Err(NamesError::ProfileChanging.into())
+    Err(NamingError::ProfileChanging.into())
 }
 
 /// Like [`with_locked_profiles`], for a call of a cell, which goes by that catalog from then on.
@@ -97,7 +98,7 @@ pub fn with_unchanged_profiles<T>(
         }
         (types, known) = (Cow::Owned(latest.types(&catalog.types)), Some(latest));
     }
-    Err(NamesError::ProfileChanging.into())
+    Err(NamingError::ProfileChanging.into())
 }
 
 /// The table that is locked.
@@ -110,10 +111,10 @@ fn hold() -> Result<(), ClaimsError> {
     }
     let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
     if wait.is_zero() {
-        return Err(NamesError::ProfileChanging.into());
+        return Err(NamingError::ProfileChanging.into());
     }
     let _waits = LockWaits::until(Instant::now() + wait);
-    let changing = || ClaimsError::from(NamesError::ProfileChanging);
+    let changing = || ClaimsError::from(NamingError::ProfileChanging);
     translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, changing, || {
         lock::shared(TABLE);
         Ok(())

@@ -1,13 +1,40 @@
 //! Statements on claims.pass_log, which the view `claims.passes` shows.
 
+use pgrx::PgSqlErrorCode;
 use uuid::Uuid;
 
-use crate::error::Failure;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::query::query;
 use pg::spi::Connection;
+use pg::sqlstate;
+use pg::subtransaction::Caught;
 use pg::table;
+
+/// The error that ended a pass.
+pub struct Failure {
+    pub sqlstate: String,
+    pub message: String,
+    pub detail: Option<String>,
+    /// The service that returned the error, if one did.
+    pub service: Option<String>,
+    /// Whether it happens in normal operation: `claims.passes` has it, and the server's log does not need it.
+    pub is_expected: bool,
+}
+
+impl From<&Caught> for Failure {
+    fn from(caught: &Caught) -> Self {
+        let (sqlstate, message) = (sqlstate::text(caught.code()), caught.message().to_owned());
+        Failure { sqlstate, message, detail: None, service: None, is_expected: false }
+    }
+}
+
+impl Failure {
+    /// Returns whether a lock was not to be had in time.
+    pub fn is_of_a_lock(&self) -> bool {
+        self.sqlstate == sqlstate::text(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE)
+    }
+}
 
 query! {
     /// Inserts a row, and deletes all but the newest `most` rows of its kind. Of verification and purging it keeps what [`last`] finds, however

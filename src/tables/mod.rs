@@ -124,6 +124,7 @@ macro_rules! brought_by {
 mod bounded;
 pub mod citus;
 mod door;
+pub mod errors;
 mod local;
 pub mod rows;
 pub mod shared;

@@ -26,11 +26,12 @@ use crate::cell::transactions::Transactions;
 use crate::cell::verify::slice;
 use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
-use crate::error::{self, Failure, Hindrance};
 use crate::kernel::call::Call;
+use crate::store::pass_log::Failure;
 use crate::store::pass_log::Pass;
 use crate::store::worker::{self as store, Attended};
 use crate::tables;
+use crate::worker::errors::{Hindrance, log_failed_pass, log_forgotten_service, log_waiting};
 use crate::{settings, version};
 use pg::background::{self, transaction};
 use pg::spi::{self, Connection};
@@ -99,7 +100,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
             },
             Readiness::Hindered(hindrance) => {
                 if logged.as_ref() != Some(&hindrance) {
-                    error::log_waiting(&hindrance);
+                    log_waiting(&hindrance);
                     logged = Some(hindrance);
                 }
                 Some(INSTALL_CHECK_INTERVAL)
@@ -218,7 +219,7 @@ fn do_job(owner: Oid, job: Job, schedule: &mut Schedule) {
         }
         Err(failure) => {
             record(&transactions, |connection| pass.failed(connection, &failure));
-            error::log_failed_pass(&job.to_string(), &failure);
+            log_failed_pass(&job.to_string(), &failure);
             schedule.failed(job, interval);
         }
     }
@@ -247,7 +248,7 @@ fn record(transactions: &OwnTransactions, write: impl FnOnce(&Connection)) {
         Ok(())
     });
     if let Err(failure) = recorded {
-        error::log_failed_pass("claims: record of a pass", &failure);
+        log_failed_pass("claims: record of a pass", &failure);
     }
 }
 
@@ -278,7 +279,7 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
         Job::Settle(cell_id, service) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
         Job::Reconcile(cell_id, service) => {
             if transactions.in_database(|connection| Ok(store::forget_dropped(connection, *cell_id, service)))? {
-                error::log_forgotten_service(*cell_id, service);
+                log_forgotten_service(*cell_id, service);
                 return Ok(RoundEnd::of(true));
             }
             let tally = reconcile::pass(transactions, *cell_id, service)?;

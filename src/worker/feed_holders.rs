@@ -6,9 +6,10 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crate::error::{self, Failure};
 use crate::settings;
+use crate::store::pass_log::Failure;
 use crate::store::worker as store;
+use crate::worker::errors::{log_ended_feed_holder, log_failed_pass};
 use pg::background::{self, transaction};
 use pg::spi;
 use pg::subtransaction::{Stopped, attempt};
@@ -43,10 +44,10 @@ impl FeedHolders {
             Ok(holders) => {
                 for holder in holders {
                     background::terminate(holder.pid);
-                    error::log_ended_feed_holder(holder.role.as_deref().unwrap_or_default(), holder.pid, timeout);
+                    log_ended_feed_holder(holder.role.as_deref().unwrap_or_default(), holder.pid, timeout);
                 }
             }
-            Err(Stopped::ByError(caught)) => error::log_failed_pass(JOB, &Failure::from(&caught)),
+            Err(Stopped::ByError(caught)) => log_failed_pass(JOB, &Failure::from(&caught)),
         }
         Some(pause)
     }

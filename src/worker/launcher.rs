@@ -3,6 +3,7 @@
 //! A launcher may end; another one begins five seconds later. Workers that the first one started continue to run, and
 //! the second one finds them in shared memory ([`workers`]).
 
+use crate::worker::errors::warn_of_no_slot_for_worker;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::WORKERS;
 use super::supervision::Supervision;
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
-use crate::{error, settings};
+use crate::settings;
 use pg::background::{self, Worker};
 
 /// A worker that should run.
@@ -35,7 +36,7 @@ impl Position {
     fn start(&self) -> Option<Worker> {
         let started = Worker::start(self.worker, &self.database);
         if started.is_none() {
-            error::warn_of_no_slot_for_worker(self.worker, &self.database);
+            warn_of_no_slot_for_worker(self.worker, &self.database);
         }
         started
     }

@@ -7,6 +7,7 @@
 //! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
+mod errors;
 mod feed_holders;
 mod first_due;
 mod launcher;

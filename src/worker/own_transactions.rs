@@ -6,7 +6,8 @@ use std::cell::Cell;
 use pgrx::pg_sys::Oid;
 
 use crate::cell::transactions::Transactions;
-use crate::error::{ClaimsError, Failure};
+use crate::error::ClaimsError;
+use crate::store::pass_log::Failure;
 use pg::background::transaction;
 use pg::owner::as_role;
 use pg::spi::{self, Connection};

@@ -6,9 +6,9 @@ use pgrx::pg_sys::Oid;
 
 use super::own_transactions::OwnTransactions;
 use crate::cell::transactions::Transactions;
-use crate::error;
 use crate::refusals;
 use crate::service::audit;
+use crate::worker::errors::log_failed_pass;
 
 /// Descriptions wait for others for so long, unless half of the room is used up.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -56,7 +56,7 @@ impl Recorder {
         });
         if let Err(failure) = recorded {
             refusals::are_lost(&descriptions, &lost_before);
-            error::log_failed_pass("claims: audit", &failure);
+            log_failed_pass("claims: audit", &failure);
         }
         let until_more =
             (refusals::fill() > 0.0).then_some(if refusals::fill() < MUCH { INTERVAL } else { Duration::ZERO });

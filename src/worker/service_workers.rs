@@ -10,8 +10,8 @@ use pgrx::pg_sys::Oid;
 
 use super::supervision::Supervision;
 use crate::cell::workers;
-use crate::error;
 use crate::store::worker::Attended;
+use crate::worker::errors::warn_of_no_slot_for_service;
 use pg::background::Worker;
 
 /// The workers for services, by their foreign servers.
@@ -63,7 +63,7 @@ fn start(server: Oid, service: &str, worker: &str, database: &str) -> Option<Wor
     let room = workers::has_room_for_service();
     let started = room.then(|| Worker::start_helper(worker, database, server.to_u32())).flatten();
     if started.is_none() {
-        error::warn_of_no_slot_for_service(worker, service, database);
+        warn_of_no_slot_for_service(worker, service, database);
     }
     started
 }

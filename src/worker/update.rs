@@ -12,10 +12,11 @@ use claims_model::due::PAUSES;
 use super::own_transactions::OwnTransactions;
 use crate::cell::transactions::Transactions;
 use crate::cell::workers;
-use crate::error::{self, Failure};
+use crate::store::pass_log::Failure;
 use crate::store::pass_log::{self, Pass};
 use crate::store::worker as store;
 use crate::version;
+use crate::worker::errors::{log_failed_pass, log_updated};
 use pg::background::transaction;
 use pg::owner::as_role;
 use pg::settings::LockWaits;
@@ -73,14 +74,14 @@ impl Updates {
 
     fn succeeded(&mut self, installed: &str, pass: Pass) {
         self.ended();
-        error::log_updated(installed);
+        log_updated(installed);
         if let Some(owner) = transaction(|| spi::connect(store::owner)) {
             let recorded = OwnTransactions { owner }.in_database(|connection| {
                 pass.succeeded(connection, &[]);
                 Ok(())
             });
             if let Err(failure) = recorded {
-                error::log_failed_pass("claims: record of a pass", &failure);
+                log_failed_pass("claims: record of a pass", &failure);
             }
         }
     }
@@ -99,7 +100,7 @@ impl Updates {
             return;
         }
         self.reported = Some((what, Instant::now()));
-        error::log_failed_pass(JOB, failure);
+        log_failed_pass(JOB, failure);
         let record = || {
             let owner = spi::connect_unchecked(store::owner)?;
             as_role(owner, || {
@@ -109,7 +110,7 @@ impl Updates {
         };
         let recorded = transaction(|| attempt(|| Ok::<_, Infallible>(record())));
         if let Err(Stopped::ByError(caught)) = recorded {
-            error::log_failed_pass("claims: record of a pass", &Failure::from(&caught));
+            log_failed_pass("claims: record of a pass", &Failure::from(&caught));
         }
     }
 }

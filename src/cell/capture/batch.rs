@@ -22,13 +22,14 @@ use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::presented::{Presented, may_be_outdated};
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::{CellError, as_refusal};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::lease::errors::LeaseError;
 use crate::service::lease::here;
 use crate::settings;
 use crate::store::catalog;
 use pg::hash;
-use pg::libpq::RemoteError;
 use pg::spi::Connection;
 use pg::xact;
 
@@ -158,8 +159,10 @@ impl SentBatch {
 
 /// Returns conflicts of this database in the form in which a service answers with them, and other errors as they are.
 fn as_answered(error: ClaimsError) -> ClaimsError {
-    let ClaimsError::Conflicts { .. } = &error else { return error };
-    CellError::Refused(RemoteError::from(error)).into()
+    match error.of() {
+        Some(LeaseError::Conflicts { .. }) => CellError::Refused(as_refusal(error)).into(),
+        _ => error,
+    }
 }
 
 /// The pauses of a save that has given its place up while the service waited for names, until it looks for a free place.
@@ -168,7 +171,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Returns whether the service has no place for the call.
 pub fn is_full(error: &ClaimsError) -> bool {
-    matches!(error, ClaimsError::Cell(CellError::ServiceFull { .. }))
+    matches!(error.of(), Some(CellError::ServiceFull { .. }))
 }
 
 /// The least time that is left for the way to the service and back.

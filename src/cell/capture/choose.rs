@@ -4,8 +4,9 @@ use claims_model::Kind;
 
 use super::attribute::first_name_of;
 use crate::access;
+use crate::cell::capture::errors::CaptureError;
 use crate::cell::{attend, services, wakeup};
-use crate::error::{CaptureError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::store::cell::routes;
 use crate::store::{catalog, worker};
 use claims_model::{BadInput, Problem};

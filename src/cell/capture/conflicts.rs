@@ -9,7 +9,9 @@ use claims_model::refused::{RefusedName, refused_names};
 use pgrx::pg_sys::Oid;
 use serde_json::Value;
 
-use crate::error::{CaptureError, CellError, ClaimedTwice, ClaimsError, RefusedSave};
+use crate::cell::capture::errors::CaptureError;
+use crate::cell::capture::refused_save::{ClaimedTwice, RefusedSave};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use pg::name::{Name, Relation};
 use pg::prelude::*;
@@ -28,18 +30,16 @@ thread_local! {
 
 /// Returns the service's conflicts as an error that names rows and declarations, and remembers them. Returns any other error as it is.
 pub fn explained(outgoing: &Outgoing, error: ClaimsError) -> ClaimsError {
-    let Some(refusals) = refusals_of(&error) else { return error };
-    let ClaimsError::Cell(CellError::Refused(error)) = error else { return error };
+    let Some((refusals, error)) = refusals_of(&error).zip(error.refusal().cloned()) else { return error };
     let rows = outgoing.rows();
     let names = refused_names(refusals, |bucket| rows.row_of(bucket));
     remember(&names);
-    CellError::RefusedSave(RefusedSave { error, names }).into()
+    CaptureError::RefusedSave(RefusedSave { error, names }).into()
 }
 
 /// Returns the conflicts with which a service has refused a batch. `None` for any other error.
 pub fn refusals_of(error: &ClaimsError) -> Option<Vec<Refusal>> {
-    let ClaimsError::Cell(CellError::Refused(error)) = error else { return None };
-    refusals(error.detail.as_deref()?)
+    refusals(error.refusal()?.detail.as_deref()?)
 }
 
 /// Returns the error for a name that several rows of the cell have, and remembers it as a conflict.

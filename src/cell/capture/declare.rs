@@ -2,7 +2,8 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::error::{CaptureError, ClaimsError, raise, refuse_direct_call_of_event_trigger};
+use crate::cell::capture::errors::{CaptureError, warn_of_mutable_condition};
+use crate::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::store::cell::unfit_tables::{self, ChildOfClaimed};
 use crate::{access, arguments, tables, version};
@@ -36,7 +37,7 @@ pub fn spelled_out(table: Oid, condition: &str, warn: bool) -> Result<String, Cl
         return Err(CaptureError::VirtualInCondition.into());
     }
     if warn && !read.is_immutable {
-        crate::error::warn_of_mutable_condition();
+        warn_of_mutable_condition();
     }
     Ok(read.text)
 }

@@ -6,7 +6,8 @@ use claims_model::{BadInput, Problem};
 use pgrx::AnyNumeric;
 
 use crate::admin_action::AdminAction;
-use crate::error::{CaptureError, ClaimsError, notice_of_enforcing};
+use crate::cell::capture::errors::{CaptureError, notice_of_enforcing};
+use crate::error::ClaimsError;
 use crate::store::cell::declared;
 use crate::{access, arguments};
 use pg::name::{Name, Relation};

@@ -13,7 +13,8 @@ use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
 use super::{observations, pins};
-use crate::error::{CaptureError, ClaimsError};
+use crate::cell::capture::errors::CaptureError;
+use crate::error::ClaimsError;
 use pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {

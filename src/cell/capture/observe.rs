@@ -15,8 +15,9 @@ use super::batch::SentBatch;
 use super::leases::{Leases, divide_by, is_too_large};
 use super::{log, observations, pins};
 use crate::cell::client::Service;
+use crate::cell::errors::CellError;
 use crate::cell::track;
-use crate::error::{CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::lease::limit;
 use crate::settings;
@@ -186,18 +187,11 @@ fn time_limit() -> Duration {
 
 /// Returns the outcome by which `claims.observations` counts an error.
 fn outcome_of(error: &ClaimsError) -> &'static str {
-    match error {
-        ClaimsError::Cell(CellError::ServiceSilent { .. }) => "timeout",
-        ClaimsError::Cell(
-            CellError::ServiceUnreachable { .. }
-            | CellError::BreakerOpen { .. }
-            | CellError::ServiceFull { .. }
-            | CellError::TooManyCalls { .. },
-        ) => "unavailable",
-        ClaimsError::Cell(CellError::Refused(error)) if error.is_read_only() || error.is_connection_error() => {
-            "unavailable"
-        }
-        ClaimsError::Cell(CellError::Refused(_)) => "refused",
+    match error.of() {
+        Some(CellError::ServiceSilent { .. }) => "timeout",
+        Some(CellError::Refused(error)) if error.is_read_only() || error.is_connection_error() => "unavailable",
+        Some(CellError::Refused(_)) => "refused",
+        Some(error) if error.is_without_answer() => "unavailable",
         _ => "error",
     }
 }

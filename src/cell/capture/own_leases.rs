@@ -18,8 +18,9 @@ use super::conflicts::refusals_of;
 use crate::cell::client::Service;
 use crate::cell::client::settlement::Settled;
 use crate::cell::recovery::judge::{self, JudgedLease};
-use crate::error::{CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::store::cell::tracked;
+use pg::libpq::RemoteError;
 use pg::spi::Connection;
 
 /// Maximum number of leases that are settled at once, the newest ones.
@@ -53,7 +54,7 @@ pub fn is_temporary(error: &ClaimsError) -> bool {
 
 /// Returns the conflicts of an error by which the service says that all of them are temporary.
 fn lock_refusals(error: &ClaimsError) -> Option<Vec<Refusal>> {
-    let is_temporary = matches!(error, ClaimsError::Cell(CellError::Refused(error)) if error.is_lock_not_available());
+    let is_temporary = error.refusal().is_some_and(RemoteError::is_lock_not_available);
     refusals_of(error).filter(|_| is_temporary)
 }
 

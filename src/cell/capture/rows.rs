@@ -8,7 +8,8 @@ use pgrx::PgTrigger;
 
 use super::wanted_claims::{WantedClaim, wanted_claims, with_rights};
 use super::{automatic, log, observed_rows, pins};
-use crate::error::{CaptureError, ClaimsError, Excess, raise};
+use crate::cell::capture::errors::{CaptureError, Excess};
+use crate::error::{ClaimsError, raise};
 use crate::store::cell::attributes::{self, Captured, CapturedColumns, UnusableAttribute};
 use pg::compatibility;
 use pg::spi::Connection;

@@ -16,16 +16,19 @@ use uuid::Uuid;
 use super::leases::{self, Begun, Leases, sizes};
 use super::observe::Observed;
 use super::{conflicts, log, own_database, slow_search};
+use crate::cell::capture::errors::CaptureError;
 use crate::cell::client::{Service, confirmed};
 use crate::cell::track;
-use crate::error::{CaptureError, CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::lease::errors::LeaseError;
 use crate::store::catalog;
 use crate::store::cell::authority;
 use crate::store::cell::routes;
 use crate::store::cell::tracked::{self, TrackedLease};
 use crate::{access, arguments};
 use pg::jsonb::JsonText;
+use pg::libpq::RemoteError;
 use pg::prelude::*;
 use pg::roles;
 use pg::spi::{self, Connection};
@@ -266,8 +269,8 @@ fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         let answer = service.commit(cell_id, lease, deadline.saturating_duration_since(Instant::now()));
-        let is_busy =
-            matches!(&answer, Err(ClaimsError::Cell(CellError::Refused(error))) if error.is_lock_not_available());
+        let refusal = answer.as_ref().err().and_then(ClaimsError::refusal);
+        let is_busy = refusal.is_some_and(RemoteError::is_lock_not_available);
         let pause = pauses.pause();
         if !is_busy || deadline.saturating_duration_since(Instant::now()) <= 2 * pause {
             return answer;
@@ -291,8 +294,8 @@ fn was_committed(connection: &Connection, service: &Service, cell_id: i64, lease
     }
     match outcome.as_deref() {
         Some("committed") => Ok(false),
-        Some("rolled_back") => Err(ClaimsError::RolledBack { lease }),
-        None => Err(ClaimsError::UnknownLease { lease }),
+        Some("rolled_back") => Err(LeaseError::RolledBack { lease }.into()),
+        None => Err(LeaseError::Unknown { lease }.into()),
         Some(_) => Err(CaptureError::NotTracked { lease }.into()),
     }
 }

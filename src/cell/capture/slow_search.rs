@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pgrx::pg_sys::Oid;
 
-use crate::error::warn_of_slow_search;
+use crate::cell::capture::errors::warn_of_slow_search;
 use crate::store::cell::expected::Attribute;
 use crate::store::cell::search_index::MissingIndex;
 use pg::spi::Connection;

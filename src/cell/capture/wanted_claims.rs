@@ -4,7 +4,7 @@ use claims_model::capture::{Ends, Id, NamedBucket, READ_BYTES};
 use claims_model::limits;
 use claims_model::origin::Origin;
 
-use crate::error::Excess;
+use crate::cell::capture::errors::Excess;
 use crate::store::catalog;
 use crate::store::cell::attributes::{CapturedAttribute, CapturedColumns};
 use crate::store::cell::keys::KeyKind;

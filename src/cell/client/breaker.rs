@@ -7,7 +7,8 @@ use claims_model::breaker::{Admission, Breaker, Caller, Limits};
 use pgrx::pg_sys::Oid;
 
 use super::states;
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 use crate::settings;
 use pg::clock::Moment;
 use pg::prelude::*;
@@ -107,9 +108,9 @@ impl Call {
     /// error counts like a canceled call. A wrong answer is no failure: the service has answered, so not calling it would spare nothing,
     /// and a user who can provoke such an answer must not stop the calls of all others.
     pub fn failed(&self, error: &ClaimsError, request_bytes: usize) {
-        let text = match error {
-            ClaimsError::Cell(CellError::ServiceUnreachable { detail, .. }) => detail.clone(),
-            ClaimsError::Cell(CellError::ServiceSilent { timeout, .. })
+        let text = match error.of() {
+            Some(CellError::ServiceUnreachable { detail, .. }) => detail.clone(),
+            Some(CellError::ServiceSilent { timeout, .. })
                 if is_enough(timeout.saturating_sub(self.wait.get()), request_bytes) =>
             {
                 format!("It did not answer within {} ms.", timeout.as_millis())

@@ -10,7 +10,8 @@ use super::connection_cache::{self, CachedConnection, Unread};
 use super::question::Question;
 use super::turns::Turn;
 use super::{Service, Way};
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 use pg::libpq::{Command, Mismatch, Reply, Trouble};
 
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.

@@ -7,7 +7,8 @@ use claims_model::place::Place;
 
 use super::question::question;
 use super::{Service, own_place};
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 
 /// How an epoch is presented.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,7 @@ impl Service<'_> {
             is_new = !matches!(how, Presenting::Stored)
         };
         match self.ask_one(present, timeout, |(_,): (Option<String>,)| Ok(())) {
-            Err(ClaimsError::Cell(CellError::OlderService { .. })) => {
+            Err(error) if matches!(error.of(), Some(CellError::OlderService { .. })) => {
                 // A service of version 1.1 asks for no place.
                 let present = question! {
                     "SELECT claims.present_epoch({cell_id}, {epoch}, {predecessor}, {reason})",

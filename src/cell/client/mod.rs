@@ -44,7 +44,8 @@ use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
 use self::question::Question;
 use self::turns::Turn;
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 use pg::libpq::{Command, Mismatch, RemoteError, Trouble};
 use pg::spi::Connection;
 use pg::{foreign, wait, xact};
@@ -276,11 +277,7 @@ fn must_be_leader() -> Result<(), ClaimsError> {
 /// Converts the error of a service that does not answer into that of one that cannot be reached. Recovery and verification do not
 /// distinguish them.
 pub fn unreachable(error: ClaimsError) -> ClaimsError {
-    match error {
-        ClaimsError::Cell(CellError::ServiceSilent { server, timeout }) => {
-            let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
-            CellError::ServiceUnreachable { server, detail }.into()
-        }
-        other => other,
-    }
+    let Some(CellError::ServiceSilent { server, timeout }) = error.of() else { return error };
+    let detail = format!("It did not answer for {} seconds.", timeout.as_secs());
+    CellError::ServiceUnreachable { server: server.clone(), detail }.into()
 }

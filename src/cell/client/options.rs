@@ -2,7 +2,8 @@
 
 use pgrx::pg_sys::{self, Oid};
 
-use crate::error::{AccessError, CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::{AccessError, ClaimsError};
 use pg::prelude::*;
 use pg::{libpq, roles};
 

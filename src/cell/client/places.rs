@@ -10,7 +10,8 @@ use claims_model::places::{self, Chance, Demand, Places};
 use claims_model::queue::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 use crate::settings;
 use pg::clock::{Moment, monotonic};
 use pg::shared::{FromBytes, Locked, Shared};
@@ -269,20 +270,20 @@ pub fn find<T>(
     let key = key(service);
     // Connecting itself has a limit of its own.
     let connect = || connect().inspect_err(|error| note(key, error));
-    let awaited = || CellError::ServiceFull {
-        server: server.to_owned(),
-        detail: "Other sessions of this server were waiting for a place already.".into(),
+    let awaited = || {
+        let detail = "Other sessions of this server were waiting for a place already.".into();
+        ClaimsError::from(CellError::ServiceFull { server: server.to_owned(), detail })
     };
     let is_awaited = || PLACES.read(|places| places.waiting(key) > 0).unwrap_or(false);
     let mut last_answer = None;
     if !is_awaited() {
         match connect() {
-            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last_answer = Some(full),
+            Err(full) if is_full(&full) => last_answer = Some(full),
             connected => return connected.map(|connected| (connected, Duration::ZERO)),
         }
     }
     if gives_way {
-        return Err(last_answer.unwrap_or_else(awaited).into());
+        return Err(last_answer.unwrap_or_else(awaited));
     }
     before_waiting();
     let since = Instant::now();
@@ -292,7 +293,7 @@ pub fn find<T>(
         let now = Instant::now();
         if now >= deadline {
             call_failed(service);
-            return Err(last_answer.unwrap_or_else(awaited).into());
+            return Err(last_answer.unwrap_or_else(awaited));
         }
         ask(key);
         let next = attempts.next(queued.chance(), now).map_or(deadline, |next| next.min(deadline));
@@ -302,14 +303,12 @@ pub fn find<T>(
             continue;
         }
         match connect() {
-            Err(ClaimsError::Cell(full @ CellError::ServiceFull { .. })) => last_answer = Some(full),
+            Err(full) if is_full(&full) => last_answer = Some(full),
             // The deadline has come during an attempt. That the service has answered this call before says more.
-            Err(ClaimsError::Cell(CellError::ServiceSilent { .. }))
-                if last_answer.is_some() && Instant::now() >= deadline =>
-            {
-                continue;
-            }
-            Err(other) => return Err(other),
+            Err(other) => match other.of() {
+                Some(CellError::ServiceSilent { .. }) if last_answer.is_some() && Instant::now() >= deadline => {}
+                _ => return Err(other),
+            },
             Ok(connected) => {
                 queued.connected();
                 return Ok((connected, since.elapsed()));
@@ -356,9 +355,14 @@ impl Attempts {
     }
 }
 
+/// Returns whether the service has no place for a call.
+pub fn is_full(error: &ClaimsError) -> bool {
+    matches!(error.of(), Some(CellError::ServiceFull { .. }))
+}
+
 /// Counts a refusal of the service for want of places.
 fn note(service: ServiceKey, error: &ClaimsError) {
-    if matches!(error, ClaimsError::Cell(CellError::ServiceFull { .. })) {
+    if is_full(error) {
         PLACES.write(|places| places.refused(service, Moment::now().0));
     }
 }

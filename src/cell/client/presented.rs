@@ -5,7 +5,7 @@ use pgrx::pg_sys::{self, Oid};
 
 use super::own_place;
 use super::question::{Parameter, Values};
-use crate::error::{CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::store::cell::epochs;
 
 /// The epoch that a call presents, as this database had committed it. `None`: this database has none yet.
@@ -64,5 +64,5 @@ pub(super) fn presenting<T>(
 /// Returns whether an error can be that of `claims.acting_cell()`.
 pub fn may_be_outdated(error: &ClaimsError) -> bool {
     let is_its_message = |message: &str| message.starts_with("another database acts as cell");
-    matches!(error, ClaimsError::Cell(CellError::Refused(error)) if error.is_wrong_state() && is_its_message(&error.message))
+    error.refusal().is_some_and(|error| error.is_wrong_state() && is_its_message(&error.message))
 }

@@ -9,7 +9,8 @@ use claims_model::turns::{Arrival, Turns};
 use pgrx::pg_sys::Oid;
 
 use super::places::{self, key};
-use crate::error::{CellError, ClaimsError};
+use crate::cell::errors::CellError;
+use crate::error::ClaimsError;
 use crate::settings;
 use pg::shared::Locked;
 use pg::{background, wait};

@@ -3,9 +3,11 @@
 use claims_model::limits::KIND_CHARS;
 use claims_model::{BadInput, Problem};
 
+use crate::cell::errors::CellError;
 use crate::cell::id_sequences::{self as sequences, Sequence};
+use crate::cell::ids::errors::IdsError;
 use crate::cell::wakeup;
-use crate::error::{ClaimsError, IdsError};
+use crate::error::ClaimsError;
 use crate::{access, arguments};
 use pg::name::Relation;
 use pg::prelude::*;
@@ -55,7 +57,7 @@ fn declare(
         return Ok(());
     }
     if !sequence.exhaust(connection, None) {
-        return Err(IdsError::SequenceBusy { name: sequence.name }.into());
+        return Err(CellError::SequenceBusy { name: sequence.name }.into());
     }
     sequences::forget(connection, oid);
     sequences::declare(connection, oid, &id_space, low_water);

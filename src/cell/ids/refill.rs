@@ -9,9 +9,11 @@ use super::declare::MAX_LOW_WATER;
 use crate::cell::client::ids::{Ids, RangeState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::errors::CellError;
 use crate::cell::id_sequences::{self as sequences, IdSequence, Sequence};
+use crate::cell::ids::errors::IdsError;
 use crate::cell::transactions::Transactions;
-use crate::error::{ClaimsError, IdsError};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use crate::store::pass_log::Pass;
 use crate::{access, arguments};
@@ -157,7 +159,7 @@ impl<G: Transactions> Refill<'_, G> {
     /// Asks the service. An error that it answers concerns this sequence only.
     fn ask<T>(&self, call: impl FnOnce() -> Result<T, ClaimsError>) -> Result<Result<T, ClaimsError>, G::Error> {
         self.transactions.at_service(|| match call().map_err(unreachable) {
-            Err(error @ ClaimsError::Cell(crate::error::CellError::Refused(_))) => Ok(Err(error)),
+            Err(error) if error.refusal().is_some() => Ok(Err(error)),
             answer => answer.map(Ok),
         })
     }
@@ -177,7 +179,7 @@ impl<G: Transactions> Refill<'_, G> {
         if is_current && now.current == declared.current {
             let Some(sequence) = sequences::sequence(connection, declared.oid) else { return Ok(()) };
             if !sequence.exhaust(connection, Some(sequences::LOCK_TIMEOUT_MS)) {
-                return Err(IdsError::SequenceBusy { name: sequence.name }.into());
+                return Err(CellError::SequenceBusy { name: sequence.name }.into());
             }
             now.current = None;
         } else if !is_current && now.next == declared.next {
@@ -214,7 +216,7 @@ impl<G: Transactions> Refill<'_, G> {
                 (current.0, next.1)
             }
             None if sequence.continue_with(connection, next) => next,
-            None => return Err(IdsError::SequenceBusy { name: sequence.name }.into()),
+            None => return Err(CellError::SequenceBusy { name: sequence.name }.into()),
         };
         sequences::record(connection, &IdSequence { current: Some(current), next: None, ..now }, self.cell_id);
         Ok(())

@@ -5,6 +5,7 @@
 
 mod batch;
 mod doubles;
+mod errors;
 pub mod preview;
 mod rows;
 mod statements;
@@ -20,10 +21,11 @@ use self::batch::Batch;
 use self::statements::{ImportKey, ImportState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::import::errors::{ImportError, ImportProgress, notice_of_import};
 use crate::cell::reading;
 use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
-use crate::error::{ClaimsError, ImportError, ImportProgress, notice_of_import};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use crate::{access, arguments};
 use pg::prelude::*;

@@ -1,5 +1,6 @@
 //! Recovery of outstanding leases: the verdict on each (`judge_leases`), and one pass over all (`reconcile`).
 
+mod errors;
 mod explain;
 pub mod judge;
 mod orphans;

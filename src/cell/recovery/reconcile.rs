@@ -16,8 +16,9 @@ use super::orphans;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
+use crate::cell::recovery::errors::{warn_of_failures, warn_of_orphans};
 use crate::cell::transactions::Transactions;
-use crate::error::{self, CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use crate::store::cell::tracked;
 use crate::store::pass_log::Pass;
@@ -107,9 +108,9 @@ impl RecoveryTally {
     /// Raises WARNINGs for failures and orphans.
     pub fn warn(&self, cell_id: i64) {
         if !self.orphans.is_empty() {
-            error::warn_of_orphans(cell_id, &self.orphans);
+            warn_of_orphans(cell_id, &self.orphans);
         }
-        error::warn_of_failures(cell_id, &self.failures);
+        warn_of_failures(cell_id, &self.failures);
     }
 
     fn counts(&self) -> [(&'static str, i64); 5] {
@@ -261,8 +262,7 @@ impl<G: Transactions> Recovery<'_, G> {
     ) -> Result<Result<Vec<Settled>, String>, G::Error> {
         self.ask(|| match service.settle_leases(self.cell_id, None, (commits, rollbacks), ANSWER_TIMEOUT) {
             Ok(settled) => Ok(Ok(settled)),
-            Err(ClaimsError::Cell(CellError::Refused(error))) => Ok(Err(error.message)),
-            Err(error) => Err(error),
+            Err(error) => error.refusal().map(|refusal| Err(refusal.message.clone())).ok_or(error),
         })
     }
 

@@ -12,7 +12,8 @@ use claims_model::source_range::{self, SourceRange};
 use crate::arguments::{self, source_range};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::reading;
-use crate::error::{ClaimsError, VerificationError};
+use crate::error::ClaimsError;
+use crate::service::verify::errors::RangeError;
 use crate::store::catalog;
 use crate::store::cell::expected::{self, Attribute, ClaimedRow};
 use crate::store::cell::routes;
@@ -292,11 +293,7 @@ impl<'c> Expected<'c> {
                 Err(row) => records.unclaimable.push(row),
             }
         });
-        if count > MAX_COMPARED {
-            Err(VerificationError::RangeTooLarge { limit: MAX_COMPARED }.into())
-        } else {
-            Ok(records)
-        }
+        if count > MAX_COMPARED { Err(RangeError::TooLarge { limit: MAX_COMPARED }.into()) } else { Ok(records) }
     }
 
     /// Returns one attribute of each table of the source type.

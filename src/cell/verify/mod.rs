@@ -7,6 +7,7 @@
 pub mod begin;
 mod compare;
 pub mod digest;
+pub mod errors;
 pub mod expected;
 pub mod list;
 mod moved_claims;

@@ -20,7 +20,9 @@ use crate::arguments;
 use crate::cell::client::unreachable;
 use crate::cell::epoch;
 use crate::cell::reading;
-use crate::error::{self, ClaimsError, HoldError, VerificationError};
+use crate::cell::verify::errors::{VerificationError, warn_of_lost_range, warn_of_rows};
+use crate::error::ClaimsError;
+use crate::holds::errors::HoldError;
 use crate::holds::expiring::{self, require_held};
 use crate::store::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
@@ -80,10 +82,10 @@ fn verify_share(
     let ShareOutcome { tally, in_hand, finished, lost } = outcome;
     // A WARNING can leave this function by an error when the statement is being canceled: no resource may be open.
     if tally.unclaimable + tally.doubles > 0 {
-        error::warn_of_rows(&share.pass.source_type, tally.unclaimable, tally.doubles);
+        warn_of_rows(&share.pass.source_type, tally.unclaimable, tally.doubles);
     }
     if lost {
-        error::warn_of_lost_range(&share.worker);
+        warn_of_lost_range(&share.worker);
     }
     let Tally { checked, missing, different, extra, corrected, held_by_other, skipped, .. } = tally;
     Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, in_hand, finished)))
@@ -200,7 +202,7 @@ impl Share {
         let ended = match finished {
             Ok(true) => Ended::Done,
             Ok(false) => Ended::OutOfTime,
-            Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => Ended::Lost,
+            Err(error) if is_lost(&error) => Ended::Lost,
             Err(error) => return Err(unreachable(error)),
         };
         Ok((findings.tally, position, ended))
@@ -218,7 +220,7 @@ impl Share {
             return Ok(Ended::Lost);
         }
         match require_held(connection, &self.kind, &held.key, held.token) {
-            Err(ClaimsError::Hold(HoldError::NotHeld { .. })) => return Ok(Ended::Lost),
+            Err(error) if is_lost(&error) => return Ok(Ended::Lost),
             other => other?,
         }
         let (pass, was) = (self.pass.uuid, held.range.above.as_deref());
@@ -286,4 +288,9 @@ impl Share {
         let now = Moment::now();
         Ok((now, arguments::deadline(self.hold_for, "hold_for", now)?))
     }
+}
+
+/// Returns whether a worker does not hold its range any more.
+fn is_lost(error: &ClaimsError) -> bool {
+    matches!(error.of(), Some(HoldError::NotHeld { .. }))
 }

@@ -7,7 +7,8 @@ use claims_model::due::{SLOT_EXTEND_INTERVAL, SLOT_HELD_FOR};
 
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
-use crate::error::{ClaimsError, VerificationError};
+use crate::cell::verify::errors::VerificationError;
+use crate::error::ClaimsError;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

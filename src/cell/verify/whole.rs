@@ -12,7 +12,8 @@ use crate::arguments;
 use crate::cell::client::unreachable;
 use crate::cell::epoch;
 use crate::cell::reading;
-use crate::error::{self, ClaimsError, VerificationError};
+use crate::cell::verify::errors::{VerificationError, warn_of_rows};
+use crate::error::ClaimsError;
 use crate::store::catalog;
 use crate::store::cell::positions;
 use crate::store::pass_log::Pass;
@@ -71,7 +72,7 @@ fn verify(
     })?;
     // A WARNING can leave this function by an error when the statement is being canceled: no resource may be open.
     if tally.unclaimable + tally.doubles > 0 {
-        error::warn_of_rows(&task.source_type, tally.unclaimable, tally.doubles);
+        warn_of_rows(&task.source_type, tally.unclaimable, tally.doubles);
     }
     let Tally { checked, missing, different, extra, corrected, held_by_other, skipped, .. } = tally;
     Ok(TableIterator::once((checked, missing, different, extra, corrected, held_by_other, skipped, finished)))

@@ -13,7 +13,8 @@ mod statements;
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
 
-use crate::error::{ClaimsError, HoldError};
+use crate::error::ClaimsError;
+use crate::holds::errors::HoldError;
 use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;

@@ -4,7 +4,9 @@ use claims_model::limits::PAYLOAD_BYTES;
 use pgrx::PgTrigger;
 
 use super::{captured_tables, enqueue};
-use crate::error::{CaptureError, ClaimsError, HoldError, raise};
+use crate::error::{ClaimsError, raise};
+use crate::holds::errors::HoldError;
+use crate::holds::requests::errors::CapturedTableError;
 use pg::spi::{self, Connection};
 use pg::trigger::RowChange;
 
@@ -24,7 +26,7 @@ fn capture(connection: &Connection, change: &RowChange, queue: String, column: S
     let captured = captured_tables::captured(connection, change.table());
     let Some(known) = captured.queue(&queue, &column) else { return Ok(()) };
     if !known.has_column {
-        return Err(CaptureError::NoEntity { table: change.table_name(), column, queue }.into());
+        return Err(CapturedTableError::NoEntity { table: change.table_name(), column, queue }.into());
     }
     let owner = change.owner();
     let entity = |version| captured_tables::entity(connection, &captured, known, owner, version);

@@ -4,7 +4,8 @@ use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
 
 use super::captured_tables::{self, Table};
-use crate::error::{CaptureError, ClaimsError};
+use crate::error::ClaimsError;
+use crate::holds::requests::errors::CapturedTableError;
 use crate::store::cell::triggers::{self, Purpose};
 use crate::{access, arguments};
 use pg::lock::{self, Strength};
@@ -51,7 +52,7 @@ fn uncapture_requests(table_name: Option<Relation>, queue: Option<String>) -> Re
 
 /// Returns a table whose capture the caller may change.
 fn own_table(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> {
-    let found = captured_tables::table(connection, table).ok_or(CaptureError::NoTable { table })?;
+    let found = captured_tables::table(connection, table).ok_or(CapturedTableError::NoTable { table })?;
     access::own_or_administer(found.owner)?;
     Ok(found)
 }
@@ -60,12 +61,12 @@ fn own_table(connection: &Connection, table: Oid) -> Result<Table, ClaimsError> 
 fn must_fit(connection: &Connection, table: Oid, found: Table, column: &str) -> Result<(), ClaimsError> {
     let Table { name, can_be_captured, .. } = found;
     if !can_be_captured {
-        return Err(CaptureError::NotCapturable { table: name }.into());
+        return Err(CapturedTableError::NotCapturable { table: name }.into());
     }
     let column = column.to_owned();
     match captured_tables::is_virtual(connection, table, &column) {
-        None => Err(CaptureError::NoColumn { table: name, column }.into()),
-        Some(true) => Err(CaptureError::VirtualColumn { table: name, column }.into()),
+        None => Err(CapturedTableError::NoColumn { table: name, column }.into()),
+        Some(true) => Err(CapturedTableError::VirtualColumn { table: name, column }.into()),
         Some(false) => Ok(()),
     }
 }

@@ -1,20 +1,25 @@
 //! Records requests, retries failed ones, and purges old ones.
 
-use claims_model::limits::{KEY_CHARS, KIND_CHARS};
+use claims_model::limits::{KEY_CHARS, KIND_CHARS, PAYLOAD_BYTES, PAYLOAD_DEPTH};
 use claims_model::{BadInput, Problem};
 
 use super::hints;
 use super::statements as requests;
-use crate::error::{ClaimsError, HoldError};
+use crate::error::ClaimsError;
+use crate::holds::errors::HoldError;
 use crate::{access, arguments, settings};
 use pg::clock::Moment;
-use pg::jsonb::Jsonb;
+use pg::jsonb::{Extent, Jsonb};
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;
 
 /// The number of requests that one statement deletes.
 const PURGE_BATCH: i64 = 10_000;
+
+/// The size below which no jsonb is too large: at worst every 12 bytes are a number of 147,459 digits.
+const SMALL_PAYLOAD: usize = 4096;
+const LARGEST_PAYLOAD: Extent = Extent { bytes: PAYLOAD_BYTES, depth: PAYLOAD_DEPTH };
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -42,7 +47,7 @@ pub fn record(
         let problem = Problem::OutOfRange { allowed: "create or update" };
         return Err(BadInput::new("request_type", problem).into());
     }
-    let payload = arguments::payload(payload, &queue, &entity)?;
+    let payload = within_limits(payload, &queue, &entity)?;
     let create = requests::create_status(connection, &queue, &entity);
     let is_create = request_type == "create";
     let blocked =
@@ -114,4 +119,18 @@ pub fn purge_requests(queue: Option<String>, older_than: Option<Interval>) -> Re
             check_for_interrupts!();
         }
     })?)
+}
+
+/// Returns a payload within its limits.
+fn within_limits(payload: Option<Jsonb>, queue: &str, entity: &str) -> Result<Option<Jsonb>, ClaimsError> {
+    let is_too_large = |payload: &Jsonb| {
+        let Extent { bytes, depth } = payload.extent(SMALL_PAYLOAD, LARGEST_PAYLOAD);
+        bytes > PAYLOAD_BYTES || depth > PAYLOAD_DEPTH
+    };
+    match payload {
+        Some(large) if is_too_large(&large) => {
+            Err(HoldError::PayloadTooLarge { queue: queue.to_owned(), entity: entity.to_owned() }.into())
+        }
+        payload => Ok(payload),
+    }
 }

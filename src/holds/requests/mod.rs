@@ -7,6 +7,7 @@ pub mod capture;
 mod captured_tables;
 mod declare;
 mod enqueue;
+mod errors;
 mod hands;
 mod hints;
 mod portion;

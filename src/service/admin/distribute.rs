@@ -3,8 +3,9 @@
 use claims_model::{BadInput, Problem};
 
 use crate::admin_action::AdminAction;
-use crate::error::{ClaimsError, DistributionError, notice_of_distributing};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::admin::errors::{DistributeError, notice_of_distributing};
 use crate::tables::citus::{catalog, distribute as store, extension, feed, layout};
 use pg::compatibility;
 use pg::prelude::*;
@@ -29,21 +30,21 @@ fn distribute_tables(shards: Option<i32>, reason: Option<String>) -> Result<i32,
         return Err(BadInput::new("shards", Problem::OutOfRange { allowed: "1 to 64000" }).into());
     }
     if catalog::catalogs().is_empty() {
-        return Err(DistributionError::NoCitus.into());
+        return Err(DistributeError::NoCitus.into());
     }
     let is_distributed = layout::check_tables()?;
     if is_distributed {
-        return Err(DistributionError::Already.into());
+        return Err(DistributeError::Already.into());
     }
     action.with("shards", shards).perform(|call| {
         if let Some(owner) = store::owner_without_login(call.connection) {
-            return Err(DistributionError::OwnerCannotLogIn { owner }.into());
+            return Err(DistributeError::OwnerCannotLogIn { owner }.into());
         }
         if let Some((node, message)) = store::unreachable_node(call.connection) {
-            return Err(DistributionError::Unreachable { node, message }.into());
+            return Err(DistributeError::Unreachable { node, message }.into());
         }
         if let Some(what) = store::in_use(call.connection) {
-            return Err(DistributionError::InUse { what }.into());
+            return Err(DistributeError::InUse { what }.into());
         }
         extension::hand_over(call.connection)?;
         let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(call.connection).max(1));

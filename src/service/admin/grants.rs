@@ -3,7 +3,8 @@
 use pgrx::pg_sys::Oid;
 
 use crate::admin_action::AdminAction;
-use crate::error::{AdminError, ClaimsError};
+use crate::error::ClaimsError;
+use crate::service::admin::errors::AdminError;
 use crate::tables::shared::admin;
 use pg::extension::outside_of_scripts;
 use pg::name::Name;

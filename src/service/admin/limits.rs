@@ -4,7 +4,8 @@ use claims_model::{BadInput, Problem};
 
 use crate::admin_action::AdminAction;
 use crate::arguments::required;
-use crate::error::{AccessError, AdminError, ClaimsError};
+use crate::error::{AccessError, ClaimsError};
+use crate::service::admin::errors::AdminError;
 use crate::tables::shared::limits::{self, CellLimits};
 use pg::prelude::*;
 use pg::roles;

@@ -2,6 +2,7 @@
 
 mod cells;
 mod distribute;
+mod errors;
 mod grants;
 mod limits;
 mod modes;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
 
-use crate::error::{ClaimsError, NamesError};
+use crate::error::ClaimsError;
+use crate::service::admin::errors::NamesError;
 use crate::store::catalog;
 use crate::{arguments, tables};
 use pg::prelude::*;

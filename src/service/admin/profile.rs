@@ -13,9 +13,11 @@ use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 
 use super::names;
 use crate::admin_action::AdminAction;
-use crate::error::{ClaimsError, NamesError, TransferError, notice_of_look_alikes};
+use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::Call;
+use crate::service::admin::errors::{NamesError, notice_of_look_alikes};
 use crate::service::feed;
+use crate::service::transfer::errors::TransferError;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::names::{PORTION, Renamed, Renaming};
 use crate::tables::rows::skeletons::Bearing;
@@ -221,7 +223,7 @@ impl ProfileChange {
         }
         // A transfer of a whole cell would miss claims whose names change while it reads them.
         if !transfers::writes_announced() {
-            return Err(ClaimsError::TableLocked);
+            return Err(TablesError::Locked.into());
         }
         if let Some((transfer, cell_id)) = transfers::of_any_whole_cell(call.connection) {
             return Err(TransferError::CellMoves { transfer, cell_id }.into());

@@ -11,8 +11,9 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
 
 use crate::admin_action::AdminAction;
-use crate::error::{ClaimsError, NamesError, notice_of_look_alikes};
+use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::Call;
+use crate::service::admin::errors::{NamesError, notice_of_look_alikes};
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::CONTENTION_SQLSTATES;
@@ -143,7 +144,7 @@ fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> 
             return Err(NamesError::CannotReserve { decisive, count, detail }.into());
         }
     }
-    Err(ClaimsError::TableLocked)
+    Err(TablesError::Locked.into())
 }
 
 /// Returns the claims that are confusable with names that were just reserved. They are older, and keep their skeletons.

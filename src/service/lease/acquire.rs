@@ -11,7 +11,8 @@ use super::attempt::{self, StepsTaken};
 use super::conflicts::{self, Probed};
 use super::repeat;
 use super::request::{BegunLease, ClaimStep, Request};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, TablesError};
+use crate::service::lease::errors::LeaseError;
 use crate::service::{ATTEMPTS, lock_timeout, waiters};
 use crate::settings;
 use crate::tables::shared::leases;
@@ -35,7 +36,7 @@ pub fn acquire<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
     if !request.expects_conflicts && may_take() && attempt::take_whole(request) {
         return Ok(Acquired::Lease(request.begun()));
     }
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, || insist(request))
+    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TablesError::Locked.into(), || insist(request))
 }
 
 /// Answers a batch whose optimistic attempt failed. It checks the lease first, then reports all conflicts together. If there are
@@ -57,7 +58,7 @@ fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
             }
         }
         if is_lease_busy && !may_wait {
-            return Err(ClaimsError::LeaseBusy);
+            return Err(LeaseError::Busy.into());
         }
         conflicts::add_queued(request, &mut conflicts);
         if may_wait {
@@ -76,7 +77,7 @@ fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
             // The snapshot does not show a claim that has to be destroyed. A create is different: the next probe sees its
             // conflict.
             StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::uses_transaction_snapshot() => {
-                return Err(ClaimsError::StaleClaim);
+                return Err(LeaseError::StaleClaim.into());
             }
             StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {
                 let conflicts = conflicts::with_in_flight(conflicts, step);
@@ -85,5 +86,5 @@ fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
             StepsTaken::LeaseInTheWay | StepsTaken::InFlight(_) | StepsTaken::Changed(_) => {}
         }
     }
-    Err(ClaimsError::LeaseBusy)
+    Err(LeaseError::Busy.into())
 }

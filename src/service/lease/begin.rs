@@ -14,6 +14,7 @@ use super::request::{BeginAttempt, BegunLease, ConflictsOf};
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::service::lease::errors::LeaseError;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::shared::leases;
@@ -93,9 +94,9 @@ pub(super) fn lease_or_error(acquired: Acquired, catalog: &Catalog) -> Result<Pg
         Acquired::Lease(begun) => return Ok(pg_uuid(begun.lease)),
         Acquired::Conflicts(conflicts) => conflicts,
     };
-    let decisive = conflict::decisive_reason(&conflicts).ok_or(ClaimsError::LeaseBusy)?;
+    let decisive = conflict::decisive_reason(&conflicts).ok_or(LeaseError::Busy)?;
     let detail = conflict::to_detail(&conflicts, &catalog.types)?;
-    Err(ClaimsError::Conflicts { decisive, count: conflicts.len(), detail })
+    Err(LeaseError::Conflicts { decisive, count: conflicts.len(), detail }.into())
 }
 
 #[pg_extern(name = "try_begin_update", schema = "claims")]

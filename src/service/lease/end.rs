@@ -4,8 +4,9 @@ use claims_model::lookalike::skeletons;
 use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::{Call, CellCall};
+use crate::service::lease::errors::LeaseError;
 use crate::service::{audit, counters, feed, waiters};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
@@ -33,7 +34,8 @@ pub struct ToEnd<'l> {
 pub fn end_leases(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let end = || call.bounded_around(to_end.around, || end_all(call, to_end));
     let attempts = if call.tables.needs_subtransactions() { MAX_ATTEMPTS } else { 1 };
-    let is_whole = |ended: &Result<_, _>| !matches!(ended, Err(ClaimsError::Damaged { .. }));
+    let is_damaged = |error: &ClaimsError| matches!(error.of(), Some(LeaseError::Damaged { .. }));
+    let is_whole = |ended: &Result<_, _>| !ended.as_ref().is_err_and(is_damaged);
     (1..attempts).map(|_| end()).find(is_whole).unwrap_or_else(end)
 }
 
@@ -45,7 +47,7 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let ToEnd { leases: list, ending, may_wait, claim_lock_timeout_ms, around } = to_end;
     let now = Moment::now();
     let ended = call.tables.end(call.connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
-    let ended = ended.map_err(|LeaseInUse| ClaimsError::LeaseBusy)?;
+    let ended = ended.map_err(|LeaseInUse| LeaseError::Busy)?;
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
     let _waits = LockWaits::limit(claim_lock_timeout_ms);
@@ -61,9 +63,9 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
     match leases.first() {
         // The transaction that has begun the lease is still committing on another node.
         Some(_) if found != expected && call.tables.is_any_contended(call.connection, &leases) => {
-            Err(ClaimsError::LeaseBusy)
+            Err(LeaseError::Busy.into())
         }
-        Some(lease) if found != expected => Err(ClaimsError::Damaged { lease: lease.uuid, expected, found }),
+        Some(lease) if found != expected => Err(LeaseError::Damaged { lease: lease.uuid, expected, found }.into()),
         _ => {
             match ending {
                 Ending::Commit => counters::committed(cell_id, ended.len()),
@@ -109,7 +111,7 @@ fn settle(call: &Call, leases: &[EndedLease], ending: Ending, all: &EndedLeases)
 }
 
 fn read_payload<'a>(lease: &'a EndedRow, catalog: &Catalog) -> Result<EndedLease<'a>, ClaimsError> {
-    let damaged = |what: &str| ClaimsError::Unreadable { what: format!("Lease {}: {what}", lease.uuid) };
+    let damaged = |what: &str| TablesError::Unreadable { what: format!("Lease {}: {what}", lease.uuid) };
     let mut creates = lease.creates.as_ref().ok_or_else(|| damaged("payload has no create_records"))?.tokens();
     let mut destroys = lease.destroys.as_ref().ok_or_else(|| damaged("payload has no destroy_records"))?.tokens();
     let held = StoredBatch::read(&mut creates, &mut destroys, &catalog.types)

@@ -10,8 +10,9 @@ use super::end::{ToEnd, end_leases};
 use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::required;
-use crate::error::{AdminError, ClaimsError, TransferError};
+use crate::error::ClaimsError;
 use crate::kernel::call::{CellCall, answer};
+use crate::service::lease::errors::LeaseError;
 use crate::service::{durability, feed};
 use crate::settings;
 use crate::tables::rows::leases::Ending;
@@ -40,8 +41,8 @@ fn force_rollback(
             durability::promise();
             let call = &call.of_cell(cell_id);
             let end = || end(call, lease);
-            let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end);
-            translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, end)
+            let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), end);
+            translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || LeaseError::Busy.into(), end)
         })
     })
 }
@@ -55,12 +56,12 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
     let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
         if !transfers::among(connection, &[lease]).is_empty() {
-            return Err(TransferError::NotALease { transfer: lease }.into());
+            return Err(LeaseError::NotALease { transfer: lease }.into());
         }
         let existing =
             leases::existing(connection, &[lease], View::Latest).pop().filter(|existing| existing.cell_id == cell_id);
         let outcome = existing.and_then(|existing| existing.outcome).map(Ending::outcome);
-        return Err(AdminError::NotOutstanding { lease, outcome }.into());
+        return Err(LeaseError::NotOutstanding { lease, outcome }.into());
     };
     let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
     let to_end = ToEnd {
@@ -72,9 +73,9 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
     };
     match end_leases(call, to_end)? {
         1 => freed(call, lease, &details),
-        _ if xact::uses_transaction_snapshot() => Err(ClaimsError::StaleLease { lease }),
+        _ if xact::uses_transaction_snapshot() => Err(LeaseError::Stale { lease }.into()),
         // The cell has settled the lease meanwhile.
-        _ => Err(ClaimsError::LeaseBusy),
+        _ => Err(LeaseError::Busy.into()),
     }
 }
 

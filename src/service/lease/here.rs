@@ -22,6 +22,7 @@ use super::request::{BeginAttempt, ConflictsOf};
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::call::{Call, CellCall};
+use crate::service::lease::errors::LeaseError;
 use crate::service::{admission, counters, durability, feed, naming};
 use crate::settings;
 use crate::store::catalog::Catalog;
@@ -91,10 +92,10 @@ fn commit(call: &CellCall, lease: Uuid) -> Result<(), ClaimsError> {
         around: call.tables.surroundings(),
     };
     let end = || end_leases(call, to_end);
-    let ended = translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, end)?;
+    let ended = translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), end)?;
     counters::settle_took(call.cell_id, began.elapsed());
     // No other transaction can have seen the lease.
-    if ended == 1 { Ok(()) } else { Err(ClaimsError::UnknownLease { lease }) }
+    if ended == 1 { Ok(()) } else { Err(LeaseError::Unknown { lease }.into()) }
 }
 
 fn must_be_registered(call: &CellCall) -> Result<(), ClaimsError> {

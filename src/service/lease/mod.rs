@@ -5,6 +5,7 @@ mod attempt;
 mod begin;
 mod conflicts;
 mod end;
+pub mod errors;
 mod first;
 mod force;
 pub mod here;

@@ -6,6 +6,7 @@ use super::key::{self, KeyState};
 use super::request::BegunLease;
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::service::lease::errors::LeaseError;
 use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
 use crate::tables::shared::leases;
 use pg::settings::LockWaits;
@@ -23,14 +24,14 @@ pub fn answer(
     let uuid = lease.uuid;
     let begun = BegunLease { lease: uuid, chosen: existing.chosen(), is_new: false, skipped: Vec::new() };
     if existing.cell_id != lease.cell_id {
-        return Err(ClaimsError::ForeignLease { lease: uuid });
+        return Err(LeaseError::Foreign { lease: uuid }.into());
     }
     refuse_stale(call.connection, existing)?;
     if existing.outcome == Some(Ending::Rollback) {
-        return Err(ClaimsError::RolledBack { lease: uuid });
+        return Err(LeaseError::RolledBack { lease: uuid }.into());
     }
     if !existing.is_of(lease) {
-        return Err(ClaimsError::OtherRequest { lease: uuid });
+        return Err(LeaseError::OtherRequest { lease: uuid }.into());
     }
     if existing.outcome == Some(Ending::Commit) {
         return Ok(Some(begun));
@@ -38,7 +39,7 @@ pub fn answer(
     let _waits = LockWaits::until(deadline);
     match key::probe(call, uuid) {
         KeyState::Outstanding => Ok(Some(begun)),
-        KeyState::Busy => Err(ClaimsError::LeaseBusy),
+        KeyState::Busy => Err(LeaseError::Busy.into()),
         KeyState::Free => Ok(None),
     }
 }
@@ -48,5 +49,5 @@ pub fn refuse_stale(connection: &Connection, existing: &ExistingLease) -> Result
     let settled_unseen = existing.outcome.is_some()
         && xact::uses_transaction_snapshot()
         && !leases::existing(connection, &[existing.uuid], View::Statement).contains(existing);
-    if settled_unseen { Err(ClaimsError::StaleLease { lease: existing.uuid }) } else { Ok(()) }
+    if settled_unseen { Err(LeaseError::Stale { lease: existing.uuid }.into()) } else { Ok(()) }
 }

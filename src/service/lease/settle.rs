@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
-use crate::error::{ClaimsError, notice_of_fence};
+use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::service::lease::errors::{LeaseError, notice_of_fence};
 use crate::service::{admission, audit, counters, durability, feed};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
@@ -80,8 +81,8 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         }
         // Both errors mean that another transaction holds the lease. The new error has no DETAIL.
         let settle = || settle_one(call, lease, ending, deadline);
-        let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::LeaseBusy, settle);
-        let settled = translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || ClaimsError::LeaseBusy, settle)?;
+        let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), settle);
+        let settled = translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || LeaseError::Busy.into(), settle)?;
         counters::settle_took(cell_id, call.began.elapsed());
         Ok(settled)
     })
@@ -110,24 +111,24 @@ fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -
         match end_leases(call, to_end) {
             Ok(1) => return Ok(LeaseEnd::Now),
             // Another cell's lease must look like an unknown one, even while that cell is settling it.
-            Err(ClaimsError::LeaseBusy) => {
+            Err(error) if matches!(error.of(), Some(LeaseError::Busy)) => {
                 let existing = leases::existing(connection, &[lease], View::Latest).pop();
                 let is_foreign = existing.is_some_and(|existing| existing.cell_id != cell_id);
-                return Err(if is_foreign { ClaimsError::UnknownLease { lease } } else { ClaimsError::LeaseBusy });
+                return Err(if is_foreign { LeaseError::Unknown { lease }.into() } else { LeaseError::Busy.into() });
             }
             ended => ended?,
         };
         match leases::existing(connection, &[lease], View::Latest).pop() {
-            Some(existing) if existing.cell_id != cell_id => return Err(ClaimsError::UnknownLease { lease }),
+            Some(existing) if existing.cell_id != cell_id => return Err(LeaseError::Unknown { lease }.into()),
             Some(ExistingLease { outcome: None, .. }) if xact::uses_transaction_snapshot() => {
-                return Err(ClaimsError::StaleLease { lease });
+                return Err(LeaseError::Stale { lease }.into());
             }
             // The lease began, or its lock was released, between the two queries: try again.
             Some(ExistingLease { outcome: None, .. }) => {}
             Some(existing) => return ended_before(connection, &existing, ending),
             // A transfer's uuid is no lease of a cell.
             None if !transfers::among(connection, &[lease]).is_empty() => {
-                return Err(ClaimsError::UnknownLease { lease });
+                return Err(LeaseError::Unknown { lease }.into());
             }
             None if ending == Ending::Rollback => {
                 admission::admit_fence(call)?;
@@ -140,16 +141,16 @@ fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -
             // The lease is unknown, unless an open transaction is beginning it.
             None => match key::probe(call, lease) {
                 KeyState::Free if leases::existing(connection, &[lease], View::Latest).is_empty() => {
-                    return Err(ClaimsError::UnknownLease { lease });
+                    return Err(LeaseError::Unknown { lease }.into());
                 }
                 // The lease began and ended between the two queries.
                 KeyState::Free => {}
-                KeyState::Busy => return Err(ClaimsError::LeaseBusy),
+                KeyState::Busy => return Err(LeaseError::Busy.into()),
                 KeyState::Outstanding => {}
             },
         }
     }
-    Err(ClaimsError::LeaseBusy)
+    Err(LeaseError::Busy.into())
 }
 
 fn ended_before(connection: &Connection, existing: &ExistingLease, ending: Ending) -> Result<LeaseEnd, ClaimsError> {
@@ -158,7 +159,7 @@ fn ended_before(connection: &Connection, existing: &ExistingLease, ending: Endin
     xact::flush_commits();
     match existing.outcome {
         Some(outcome) if outcome == ending => Ok(LeaseEnd::Before),
-        Some(Ending::Commit) => Err(ClaimsError::Committed { lease: existing.uuid }),
-        _ => Err(ClaimsError::RolledBack { lease: existing.uuid }),
+        Some(Ending::Commit) => Err(LeaseError::Committed { lease: existing.uuid }.into()),
+        _ => Err(LeaseError::RolledBack { lease: existing.uuid }.into()),
     }
 }

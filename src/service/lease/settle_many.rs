@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::CellCall;
+use crate::service::lease::errors::LeaseError;
 use crate::service::{admission, audit, counters, durability};
 use crate::tables::rows::leases::{Ending, ExistingLease};
 use crate::tables::shared::{leases, transfers};
@@ -65,7 +66,7 @@ fn settle_leases(
             }
             Ok::<_, ClaimsError>(answers)
         };
-        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || ClaimsError::TableLocked, settle)
+        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TablesError::Locked.into(), settle)
     })?;
     let row = |(lease, (outcome, settled)): (Uuid, SettledAs)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
     Ok(TableIterator::new(answers.into_iter().map(row)))
@@ -86,7 +87,7 @@ fn checked_lists(
     let rollbacks = uuids(rollbacks, "rollback_leases")?;
     let committed: HashSet<_> = commits.iter().collect();
     match rollbacks.iter().find(|lease| committed.contains(lease)) {
-        Some(lease) => Err(ClaimsError::ContradictoryOutcomes { lease: *lease }),
+        Some(lease) => Err(LeaseError::ContradictoryOutcomes { lease: *lease }.into()),
         None => Ok((commits, rollbacks)),
     }
 }
@@ -122,8 +123,7 @@ fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, Set
     let Parted { result: ended, failed } = in_one(&CONTENTION, list, settle);
     let settled: HashSet<Uuid> = ended.unwrap_or_default();
     // Any other error of the body means a damaged lease.
-    let is_damaged =
-        |undone: &Undone<_>| matches!(undone, Undone::ByBody(error) if !matches!(error, ClaimsError::LeaseBusy));
+    let is_damaged = |undone: &Undone<ClaimsError>| matches!(undone, Undone::ByBody(error) if !matches!(error.of(), Some(LeaseError::Busy)));
     let damaged: HashSet<_> = failed.iter().filter(|(_, undone)| is_damaged(undone)).map(|(lease, _)| *lease).collect();
     let others: Vec<_> = list.iter().copied().filter(|lease| !settled.contains(lease)).collect();
     let mut existing: HashMap<_, _> = leases::existing(call.connection, &others, View::Latest)

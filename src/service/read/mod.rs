@@ -1,6 +1,7 @@
 //! Reading: claims for routers, and leases and claims in pages for cells. No function here locks, writes, or takes a transaction
 //! id. All of them work on a hot standby.
 
+mod errors;
 mod lease_details;
 mod list_leases;
 mod list_records;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use claims_model::backoff::Backoff;
 
 use crate::arguments::{self, required};
-use crate::error::ClaimsError;
 use crate::kernel::call::answer;
+use crate::service::read::errors::ReadError;
 use crate::tables::shared::leases;
 use pg::prelude::*;
 use pg::spi::{self, View};
@@ -33,7 +33,7 @@ fn read_after(lease_uuid: Option<PgUuid>, timeout: default!(Option<Interval>, "'
                 return Ok(true);
             }
             if xact::uses_transaction_snapshot() {
-                return Err(ClaimsError::NotInSnapshot { lease });
+                return Err(ReadError::NotInSnapshot { lease }.into());
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -6,8 +6,9 @@ use claims_model::transfer::TransferState;
 
 use super::{deadline, has_passed, perform};
 use crate::admin_action::AdminAction;
-use crate::error::{ClaimsError, TransferError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::transfer::errors::TransferError;
 use crate::service::{durability, waiters};
 use crate::tables::rows::transfers::Transfer;
 use crate::tables::shared::transfers::TransferProgress;

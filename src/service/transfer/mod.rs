@@ -3,6 +3,7 @@
 //! prepare marks the claims, step by step. switch changes one row, and from its COMMIT on every read returns the new cell. finish
 //! turns them into ordinary claims of the new cell, step by step. docs/service/transfer.md describes it.
 
+pub mod errors;
 mod finish;
 mod prepare;
 mod switch;
@@ -17,9 +18,10 @@ use uuid::Uuid;
 
 use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::{self, required};
-use crate::error::{ClaimsError, TransferError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::admission;
+use crate::service::transfer::errors::TransferError;
 use crate::tables::rows::transfers::Transfer;
 use pg::settings::LockWaits;
 use pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};

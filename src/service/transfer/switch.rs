@@ -4,8 +4,9 @@ use claims_model::transfer::TransferState;
 
 use super::{perform, whole};
 use crate::admin_action::{AdminAction, Counts};
-use crate::error::{ClaimsError, TransferError};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::transfer::errors::TransferError;
 use crate::service::{audit, durability, feed};
 use crate::tables::rows::transfers::Transfer;
 use pg::prelude::*;

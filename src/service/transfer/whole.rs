@@ -16,8 +16,9 @@ use claims_model::mode::Mode;
 use claims_model::transfer::Seal;
 use uuid::Uuid;
 
-use crate::error::{ClaimsError, TransferError, notice_of_unfinished_cell};
+use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::service::transfer::errors::{TransferError, notice_of_unfinished_cell};
 use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::transfers::{OpenWriters, Transfer};
 use crate::tables::shared::{limits, transfers};

@@ -3,6 +3,7 @@
 
 mod correct;
 pub mod digest;
+pub mod errors;
 mod finding;
 pub mod holder;
 pub mod import;

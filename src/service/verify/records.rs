@@ -13,9 +13,10 @@ use super::correct;
 use super::finding::Finding;
 use super::rivals::rivals;
 use crate::arguments::{self, source_range};
-use crate::error::{ClaimsError, VerificationError};
+use crate::error::ClaimsError;
 use crate::kernel::call::{Call, CellCall};
 use crate::service::read::status_name;
+use crate::service::verify::errors::RangeError;
 use crate::service::{admission, durability, naming};
 use crate::store::catalog::Catalog;
 use crate::tables::rows::verify::{Actual, Part};
@@ -94,7 +95,7 @@ fn verify_records(
 /// Replaces the error of a batch's limit, which can be raised. This limit is fixed, because the range can be narrowed.
 fn too_many(bad: BadInput) -> ClaimsError {
     match bad.problem {
-        Problem::TooManyRecords { limit, .. } => VerificationError::RangeTooLarge { limit }.into(),
+        Problem::TooManyRecords { limit, .. } => RangeError::TooLarge { limit }.into(),
         _ => bad.into(),
     }
 }
@@ -109,7 +110,7 @@ fn find<'e>(
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
     let in_range = call.tables.actual_in(call.connection, part, recent, MAX_COMPARED + 1);
     if in_range.len() > MAX_COMPARED {
-        return Err(VerificationError::RangeTooLarge { limit: MAX_COMPARED }.into());
+        return Err(RangeError::TooLarge { limit: MAX_COMPARED }.into());
     }
     let wanted: HashSet<_> = expected.iter().map(|claim| &claim.bucket).collect();
     let is_extra = |actual: &Actual| {

@@ -4,7 +4,8 @@
 //! They are not members of the extension: a dump contains them if it contains the triggers of the tables. Their owner is the
 //! cluster's first superuser: PostgreSQL requires a superuser, and pg_upgrade recreates them with their owner.
 
-use crate::error::{CaptureError, ClaimsError, raise};
+use crate::error::{ClaimsError, raise};
+use crate::store::cell::errors::TriggerError;
 use pg::extension::outside_of_scripts;
 use pg::owner::as_superuser;
 use pg::query::{query, record};
@@ -82,7 +83,7 @@ pub fn add(connection: &Connection) {
     // Without this check a name in the statements could resolve to another role's function, which would run with the rights of
     // every role.
     if self::present(connection).len() < EVENT_TRIGGERS.len() {
-        raise::<()>(Err(ClaimsError::from(CaptureError::ForeignEventTrigger)));
+        raise::<()>(Err(ClaimsError::from(TriggerError::ForeignEventTrigger)));
     }
 }
 

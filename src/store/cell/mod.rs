@@ -6,6 +6,7 @@ pub mod availability;
 pub mod claimed_row;
 pub mod declared;
 pub mod epochs;
+pub mod errors;
 pub mod estimate;
 mod event_triggers;
 pub mod expected;

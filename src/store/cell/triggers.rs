@@ -7,7 +7,7 @@
 use pgrx::pg_sys::Oid;
 
 use super::{event_triggers, services};
-use crate::error::CaptureError;
+use crate::store::cell::errors::TriggerError;
 use pg::lock::{self, Strength};
 use pg::owner::{as_superuser, restricted_as};
 use pg::settings::with_search_path;
@@ -154,7 +154,7 @@ fn pinned<T>(body: impl FnOnce() -> T) -> T {
 
 /// Creates the triggers that a table and its partitions lack, and enables those that are disabled. Refuses to capture a row twice: a partition that has inherited the
 /// trigger, or a table with a partition that has its own.
-pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
+pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), TriggerError> {
     pinned(|| {
         // No transaction may write while triggers are created or the captured columns change.
         lock::table(table, Strength::AgainstWriters);
@@ -164,12 +164,12 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             .for_each(|member| lock::table(member.table, Strength::AgainstWriters));
         let Triggers { rows, function, arguments, .. } = &triggers;
         if let Some(root) = inherited_from(connection, table, rows) {
-            return Err(CaptureError::CapturedAsPartition { table: name(connection, table), root });
+            return Err(TriggerError::CapturedAsPartition { table: name(connection, table), root });
         }
         let its_own = connection.run(&HAS_ITS_OWN, View::Latest, [table.into(), rows.as_str().into()]);
         if let Some(partition) = its_own.first(|row| row.must(1)) {
             let is_claimed = matches!(purpose, Purpose::Claims);
-            return Err(CaptureError::PartitionCaptured { table: name(connection, table), partition, is_claimed });
+            return Err(TriggerError::PartitionCaptured { table: name(connection, table), partition, is_claimed });
         }
         for member in members(connection, table, &triggers) {
             // PostgreSQL creates row triggers on the partitions itself, also on later ones.
@@ -221,12 +221,12 @@ fn refuse_truncate(connection: &Connection, member: &Member, triggers: &Triggers
 }
 
 /// Drops the triggers of a table and its partitions. Refuses for a partition that has inherited them.
-pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), CaptureError> {
+pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(), TriggerError> {
     pinned(|| {
         lock::table(table, Strength::AgainstAll);
         let triggers = triggers(connection, purpose);
         if let Some(root) = inherited_from(connection, table, &triggers.rows) {
-            return Err(CaptureError::CapturedWithItsTable { table: name(connection, table), root });
+            return Err(TriggerError::CapturedWithItsTable { table: name(connection, table), root });
         }
         let drop = |trigger: &str, table| {
             lock::table(table, Strength::AgainstAll);

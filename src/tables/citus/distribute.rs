@@ -1,7 +1,8 @@
 //! Statements that distribute tables. They call functions of Citus, which most databases lack, so their plans are not cached.
 
 use super::layout::{DISTRIBUTED_BY, EVERYWHERE, ON_ONE_NODE};
-use crate::error::{ClaimsError, DistributionError};
+use crate::error::ClaimsError;
+use crate::tables::errors::DistributionError;
 use pg::settings::{self, restoring, under};
 use pg::spi::Connection;
 use pg::xact;

@@ -5,8 +5,8 @@ use claims_model::rate;
 
 use super::distribute::{bound_waits, free_waits};
 use super::layout;
-use crate::error::DistributionError;
 use crate::tables::door::Tables;
+use crate::tables::errors::DistributionError;
 use pg::clock::Moment;
 use pg::spi::{Connection, Value, View};
 use pg::statement::shared_statement;

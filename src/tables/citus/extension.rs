@@ -2,7 +2,8 @@
 //! defaults of CREATE EXTENSION. These statements give it to its owner there, and repeat the changes of `claims.distribute()`.
 
 use super::distribute::{here_only, on_other_nodes};
-use crate::error::{ClaimsError, DistributionError};
+use crate::error::ClaimsError;
+use crate::tables::errors::DistributionError;
 use pg::owner::as_role;
 use pg::roles;
 use pg::spi::Connection;

@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::two_phase;
-use crate::error::{ClaimsError, FeedError, or_raise};
+use crate::error::{ClaimsError, or_raise};
 use crate::tables::door::FeedTables;
+use crate::tables::errors::FeedError;
 use crate::tables::rows::feed::{BucketChange, ChangeSet, StoredSet, actor, bucket_change, stored_set};
 use pg::clock::Moment;
 use pg::spi::{Connection, Row, Value, View};

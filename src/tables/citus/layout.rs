@@ -10,7 +10,8 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use super::catalog;
-use crate::error::{DistributionError, raise};
+use crate::error::raise;
+use crate::tables::errors::DistributionError;
 use pg::statement::{self, Planning, Reach};
 use pg::{compatibility, extension, xact};
 

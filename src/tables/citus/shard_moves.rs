@@ -12,7 +12,8 @@
 use std::cell::Cell;
 
 use super::{layout, shards};
-use crate::error::{DistributionError, raise};
+use crate::error::raise;
+use crate::tables::errors::DistributionError;
 use pg::transaction_end::Hooks;
 use pg::{compatibility, spi, xact};
 

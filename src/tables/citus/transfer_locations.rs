@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::layout;
 use super::transfers::shard;
-use crate::error::{DistributionError, or_raise};
+use crate::error::or_raise;
+use crate::tables::errors::DistributionError;
 use crate::tables::rows::known_or_raised;
 use pg::clock::Moment;
 use pg::index::{KeyPart, KeyValue};

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::by_shard;
-use crate::error::{ClaimsError, DistributionError};
+use crate::error::ClaimsError;
 use crate::tables::door::{FeedTables, Tables, TransferTables};
+use crate::tables::errors::DistributionError;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::transfers::{

@@ -11,7 +11,7 @@ pub use writes::{
     LeaseTables, Locks, RowsToInsert, SkeletonTables,
 };
 
-use crate::error::DistributionError;
+use crate::tables::errors::DistributionError;
 use pg::clock::Moment;
 use pg::spi::Connection;
 use pg::xact::Surroundings;

@@ -13,8 +13,9 @@ use pgrx::Uuid as PgUuid;
 use super::door::Local;
 use crate::direct;
 use crate::direct::layouts::CHANGE_SETS;
-use crate::error::{ClaimsError, FeedError};
+use crate::error::ClaimsError;
 use crate::tables::door::{FeedPages, FeedTables, WantedChanges};
+use crate::tables::errors::FeedError;
 use crate::tables::rows::feed::{
     BEGINNING, BucketChange, ChangeSet, StoredSet, actor, bucket_change, start, stored_set,
 };

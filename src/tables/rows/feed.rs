@@ -5,7 +5,7 @@ use claims_model::feed::{ChangeCursor, CursorStatus, FeedSnapshot};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
-use crate::error::FeedError;
+use crate::tables::errors::FeedError;
 use pg::clock::Moment;
 use pg::roles;
 use pg::spi::Row;

@@ -7,7 +7,7 @@ use claims_model::cursor::LeaseCursor;
 use claims_model::limits::PAGE_BYTES;
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use crate::error::{ClaimsError, TablesError};
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::leases::{Ending, ExistingLease, ListedLease};
 use pg::clock::Moment;
@@ -72,7 +72,7 @@ pub fn existing(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Exi
 /// relation extension would be spent in vain.
 pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
     const WRITTEN: [&CStr; 3] = [c"claim_leases", c"claims", c"lease_outcomes"];
-    if deadline > Instant::now() || lock::for_writing(&WRITTEN) { Ok(()) } else { Err(ClaimsError::TableLocked) }
+    if deadline > Instant::now() || lock::for_writing(&WRITTEN) { Ok(()) } else { Err(TablesError::Locked.into()) }
 }
 
 /// Inserts the key of a lease, as a row that must not stay. Returns `false` if the lease is outstanding.

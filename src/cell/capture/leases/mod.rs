@@ -22,7 +22,7 @@ use super::own_leases;
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, begun_leases};
-use crate::error::{CellError, ClaimsError};
+use crate::error::ClaimsError;
 use crate::settings;
 use crate::store::catalog::{self, Catalog};
 use crate::store::cell::skipped_destroys;
@@ -254,5 +254,5 @@ pub fn divide_by(catalog: &Catalog, outgoing: Outgoing, most: usize) -> VecDeque
 /// Returns whether the service may have refused a batch for its number of records: by claims.max_batch_size (54000), or by a limit
 /// of the cell (53400).
 pub fn is_too_large(error: &ClaimsError) -> bool {
-    matches!(error, ClaimsError::Cell(CellError::Refused(refused)) if matches!(&refused.sqlstate, b"54000" | b"53400"))
+    error.refusal().is_some_and(|refusal| matches!(&refusal.sqlstate, b"54000" | b"53400"))
 }

@@ -10,8 +10,9 @@ use std::collections::HashSet;
 use pgrx::pg_sys::Oid;
 
 use crate::arguments::required;
-use crate::error::{ClaimsError, DistributionError};
+use crate::error::ClaimsError;
 use crate::tables::citus::catalog;
+use crate::tables::errors::DistributionError;
 use pg::prelude::*;
 use pg::spi::{self, Connection, Value};
 use pg::statement::shard_statement;

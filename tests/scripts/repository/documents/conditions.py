@@ -3,17 +3,22 @@
 import re
 
 
-# Notices and warnings are no errors. HV000 is a placeholder: src/error/cell.rs replaces it by the SQLSTATE of the service.
+# Notices and warnings are no errors. HV000 is a placeholder: src/error/text.rs completes it by the SQLSTATE of the service.
 NO_ERRORS = {"00000", "01000", "HV000"}
-# Outside of src/error: a cancel that PostgreSQL has raised as a lock timeout.
+# Declares nothing: a cancel that PostgreSQL has raised as a lock timeout.
 RAISING = {"crates/pg/src/interrupts.rs"}
 # The forms of RAISE whose SQLSTATE and message are read.
 READ = r" (?:EXCEPTION USING ERRCODE = (.*?),|WARNING USING) MESSAGE = (?:format\()?'((?:[^']|'')*)'"
 # The head of a declaration in `errors!` or of a `text!`: its SQLSTATE, which may be an expression; and the message behind it.
 DECLARED = r"(?:=>|\btext!\()\s*(?:(ERRCODE_\w+)|\{(?:[^{}]|\{[^{}]*\})*\})\s*:"
 MESSAGE = r"\s*\(?\s*(\"(?:[^\"\\]|\\.)*\")"
-# The files of src/error that declare no error: they have the macros, and what these use.
+# They declare no error: they have the macros, and what these use.
 MACROS = {"src/error/declare.rs", "src/error/text.rs"}
+
+
+def declares(path):
+    """Whether errors may be declared in this file: in that of a slice, or in src/error."""
+    return path not in MACROS and (path.startswith("src/error/") or bool(re.fullmatch(r"src/.*/(errors|refused_save)\.rs", path)))
 
 
 class Condition:
@@ -48,16 +53,16 @@ def problems(tree, sqlstates):
 def _codes(tree, sqlstates):
     """Every SQLSTATE that Rust raises, whatever its message is made of."""
     for path, text in tree.sources.items():
-        if path.startswith("src/error/") or path in RAISING:
+        if declares(path) or path in MACROS | RAISING:
             yield from (sqlstates[code] for code in re.findall(r"\b(ERRCODE_\w+)", text))
 
 
 def elsewhere(tree):
-    """Errors that this check does not read: of Rust outside of src/error or in another form, and of SQL in another form of RAISE."""
+    """Errors that this check does not read: of Rust in a file that declares none or in another form, and of SQL in another form of RAISE."""
     for path, text in sorted(tree.sources.items()):
-        if path.endswith(".rs") and path.startswith(("src/", "crates/pg/src/")) and not path.startswith("src/error/") and path not in RAISING:
-            pattern, what = r"\bErrorReport::new\(|\bereport!\(", "raises an error outside of src/error"
-        elif path.startswith("src/error/") and path not in MACROS:
+        if path.endswith(".rs") and path.startswith(("src/", "crates/pg/src/")) and not declares(path) and path not in MACROS | RAISING:
+            pattern, what = r"\bErrorReport::new\(|\b(?:ereport|errors|text)!\s*[({]", "raises an error outside of the files that declare errors"
+        elif declares(path):
             pattern, what = rf"{DECLARED}(?!{MESSAGE})|\btext!\((?!\s*(?:ERRCODE_|\{{))|\bErrorReport::new\(", "a message that is not compared with docs/errors.md"
         elif _is_script(path):
             pattern, what = rf"\bRAISE\b(?!{READ})(?!;)", "RAISE in a form that is not compared with docs/errors.md"
@@ -83,9 +88,9 @@ def _rows(tree):
 
 
 def _of_rust(tree, sqlstates):
-    """`ERRCODE_…: "…"` in the declarations of src/error."""
+    """`ERRCODE_…: "…"` in the declarations of errors."""
     for path, text in sorted(tree.sources.items()):
-        if not path.startswith("src/error/") or path in MACROS:
+        if not declares(path):
             continue
         for found in re.finditer(DECLARED + MESSAGE, text):
             code, literal = found.groups()

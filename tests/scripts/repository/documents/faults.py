@@ -66,7 +66,7 @@ def main(root, catalog, errcodes):
         expect(what, tree.changed(document=(path, text.replace(old, new) if old else f"{text}\n\n{new}\n")), report)
 
     # New conditions and links in the code.
-    path = "src/error/hold.rs"
+    path = "src/holds/errors.rs"
     for what, more, report in (
         ("a condition of Rust", 'Full { what: String } => ERRCODE_DISK_FULL: "{what} is full";', "53100 “{what} is full”: no document has a row for it"),
         ("a condition with arguments", 'text!(ERRCODE_DISK_FULL: ("{} is full", what))', "53100 “{} is full”: no document has a row for it"),
@@ -84,7 +84,8 @@ def main(root, catalog, errcodes):
     path = "src/error/direct_call.rs"
     expect("an SQLSTATE without a message", tree.changed(source=(path, tree.sources[path] + "refuse(Code::ERRCODE_DISK_FULL, function)")), "docs/errors.md: 53100 has no row")
     path = "src/access.rs"
-    expect("an error outside of src/error", tree.changed(source=(path, tree.sources[path] + "ereport!(ERROR, code, text)")), "raises an error outside of src/error")
+    expect("an error elsewhere", tree.changed(source=(path, tree.sources[path] + "ereport!(ERROR, code, text)")), "raises an error outside of the files")
+    expect("a declaration elsewhere", tree.changed(source=(path, tree.sources[path] + 'text!(ERRCODE_DISK_FULL: "full")')), "raises an error outside of the files")
     expect("a document that the code names", tree.changed(source=("src/lib.rs", "// docs/none.md")), "src/lib.rs:1: docs/none.md: no such file")
     expect("a heading that the code names", tree.changed(source=("src/lib.rs", "// docs/errors.md#none")), "src/lib.rs:1: docs/errors.md#none: no such heading")
 

@@ -1,50 +1,18 @@
 //! Messages of the background worker in the server's log.
 
-use pgrx::{PgLogLevel, PgSqlErrorCode};
+use pgrx::PgLogLevel;
 
-use super::cell::CellError;
-use super::claims_error::ClaimsError;
-use super::declare::text;
-use super::text::Text;
-use super::verification::VerificationError;
-use pg::libpq::RemoteError;
-use pg::sqlstate;
-use pg::subtransaction::Caught;
-
-/// The error that ended a pass.
-pub struct Failure {
-    pub sqlstate: String,
-    pub message: String,
-    detail: Option<String>,
-    /// The service that returned the error, if one did.
-    service: Option<String>,
-    /// Whether it happens in normal operation: `claims.passes` has it, and the server's log does not need it.
-    is_expected: bool,
-}
+use crate::cell::verify::errors::VerificationError;
+use crate::error::{ClaimsError, text};
+use crate::store::pass_log::Failure;
 
 impl From<ClaimsError> for Failure {
     fn from(error: ClaimsError) -> Self {
-        if let ClaimsError::Cell(CellError::Refused(RemoteError { sqlstate, message, detail, server, .. })) = error {
-            let sqlstate = String::from_utf8_lossy(&sqlstate).into_owned();
-            return Failure { sqlstate, message, detail, service: Some(server), is_expected: false };
-        }
-        let is_expected = matches!(error, ClaimsError::Verification(VerificationError::NoSlot { .. }));
-        let Text { code, message, detail, .. } = error.into();
-        Failure { sqlstate: sqlstate::text(code), message, detail, service: None, is_expected }
-    }
-}
-
-impl From<&Caught> for Failure {
-    fn from(caught: &Caught) -> Self {
-        let (sqlstate, message) = (sqlstate::text(caught.code()), caught.message().to_owned());
-        Failure { sqlstate, message, detail: None, service: None, is_expected: false }
-    }
-}
-
-impl Failure {
-    /// Returns whether a lock was not to be had in time.
-    pub fn is_of_a_lock(&self) -> bool {
-        self.sqlstate == sqlstate::text(PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE)
+        let is_expected = matches!(error.of(), Some(VerificationError::NoSlot { .. }));
+        let text = error.text();
+        let sqlstate = String::from_utf8_lossy(&text.sqlstate()).into_owned();
+        let service = text.completion.and_then(|completion| completion.service);
+        Failure { sqlstate, message: text.message, detail: text.detail, service, is_expected }
     }
 }
 

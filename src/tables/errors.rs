@@ -1,6 +1,6 @@
-//! Errors of tables that are distributed over several nodes.
+//! Errors of tables that are distributed over several nodes, and of the change feed.
 
-use super::declare::{errors, text};
+use crate::error::errors;
 
 errors! {
     /// The reason why tables or functions cannot be used with distributed tables.
@@ -12,18 +12,6 @@ errors! {
                 tables.iter().map(|table| format!("claims.{table}")).collect::<Vec<_>>().join(", ")
             ),
             hint "Dump the database, and restore it where Citus does not manage tables of schema claims. No row is lost.";
-        NoCitus => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims can be distributed only by Citus",
-            detail "It is not installed in this database.",
-            hint "Call claims.distribute() on the coordinator of a Citus cluster.";
-        Already => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims are distributed already",
-            hint "Nodes that were added later get shards by citus_rebalance_start().";
-        OwnerCannotLogIn { owner: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the owner of claims cannot log in to the nodes",
-            detail "Functions of claims reach the other nodes as role \"{owner}\", which has no LOGIN.",
-            hint "Give the role LOGIN, and each node a way to enter the others as it, in pg_hba.conf or pg_dist_authinfo.";
-        Unreachable { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-            "the owner of claims cannot log in to the nodes",
-            detail "Node {node}: {message}",
-            hint "Let the role enter every node from every other, in pg_hba.conf and, with a password, pg_dist_authinfo.";
         Isolation => ERRCODE_FEATURE_NOT_SUPPORTED: "distributed claims need a READ COMMITTED transaction",
             detail "The nodes have no common snapshot.",
             hint "Begin a READ COMMITTED transaction.";
@@ -38,9 +26,6 @@ errors! {
         OnTheCoordinator => ERRCODE_FEATURE_NOT_SUPPORTED: "distributed claims are administered on the coordinator",
             detail "This server is a worker of the Citus cluster.",
             hint "Connect to the coordinator.";
-        InUse { what: &'static str } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "claims cannot be distributed as they are used",
-            detail "Distributed claims have no {what}.",
-            hint "End their use in this database first; docs/service/distributed.md says what can be used instead.";
         NodeFailed { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "another node has not done its part",
             detail "Node {node}: {message}",
             hint "Call the function again when it can be done there: it is safe to repeat. A role that is missing there must be created first.";
@@ -69,5 +54,34 @@ errors! {
             detail "This server is a worker of a Citus cluster; \
                 Citus has installed the extension here, and its tables are not in use.",
             hint "Connect to the coordinator.";
+    }
+}
+
+const START_AGAIN: &str = "Take claims.change_cursor(), forget all that was read before, and go on from that cursor.";
+
+errors! {
+    /// The reason why a reader of the change feed cannot continue.
+    pub enum FeedError {
+        Purged => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "changes after this cursor have been purged",
+            detail "The reader is further behind than the change feed reaches back.",
+            hint "{START_AGAIN}";
+        Foreign => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the change feed does not have the change of this cursor",
+            detail "The cursor is of another database, or the change was lost: \
+                in a failover, or when this database was restored.",
+            hint "{START_AGAIN}";
+        /// Somebody has emptied claims.change_horizon.
+        NoHorizon => ERRCODE_DATA_CORRUPTED: "the change feed has lost its identity",
+            detail "The table claims.change_horizon has no row.",
+            hint "Run INSERT INTO claims.change_horizon DEFAULT VALUES: readers then start again.";
+        /// A transaction with changes is committed on one node, and not yet on another.
+        BetweenPhases { transaction: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "a change is not committed on all nodes yet",
+            detail "A node has a part of transaction {transaction} (node and number) prepared, and has not ended it.",
+            hint "Try again. What a crash has left, Citus ends when all nodes are up: \
+                recover_prepared_transactions() does so at once.";
+        SilentNode { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "a node does not say which changes it has committed",
+            detail "Node {node}: {message}",
+            hint "Take the cursor when all nodes answer. \
+                Readers that have one go on: what is not committed everywhere waits.";
     }
 }

@@ -3,15 +3,11 @@
 use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use super::declare::{errors, text};
+use crate::error::{errors, text};
 
 errors! {
     /// The reason why verification fails.
     pub enum VerificationError {
-        /// A range has more claims than one comparison may have.
-        RangeTooLarge { limit: usize } => ERRCODE_PROGRAM_LIMIT_EXCEEDED: "range has too many claims",
-            detail "At most {limit} claims can be compared in one call.",
-            hint "Narrow the range with source_id_gt and source_id_lte.";
         NothingClaimed { source_type: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "no column is claimed with source type \"{source_type}\"",
             detail "Verification would take every claim of that type as extra.",

@@ -3,7 +3,7 @@
 use claims_model::problem::shortened;
 use pgrx::PgLogLevel;
 
-use super::declare::{errors, text};
+use crate::error::{errors, text};
 
 errors! {
     /// The reason why an import fails.

@@ -7,9 +7,9 @@ use pgrx::pg_sys::Oid;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 use uuid::Uuid;
 
-use super::bad_input::sentence;
-use super::declare::{errors, text};
-use super::refused_save::ClaimedTwice;
+use super::refused_save::{ClaimedTwice, RefusedSave};
+use crate::error::sentence;
+use crate::error::{errors, text};
 
 errors! {
     /// The reason why a call on claimed columns, or capture itself, fails.
@@ -43,23 +43,8 @@ errors! {
             "condition of a claimed column of table \"{table}\" cannot be evaluated any more",
             detail "It names what was renamed or dropped after the column was claimed: {message}.",
             hint "Call claims.claim_attribute() again with a condition that fits the table.";
-        /// The entity column of a captured table was dropped or renamed.
-        NoEntity { table: String, column: String, queue: String } => ERRCODE_UNDEFINED_COLUMN:
-            "table \"{table}\" has no column \"{column}\" any more",
-            detail "Its changes are recorded for queue \"{queue}\" by that column.",
-            hint "Call claims.uncapture_requests() and claims.capture_requests() with the new name.";
         NoTable { table: Oid } => ERRCODE_UNDEFINED_TABLE: ("table {} does not exist", table.to_u32()),
             hint "Name a table of this database.";
-        /// The relation is not a table whose changes can become requests.
-        NotCapturable { table: String } => ERRCODE_WRONG_OBJECT_TYPE: "\"{table}\" cannot be captured",
-            detail "It is no table, or a temporary one, or belongs to the system or to claims itself.",
-            hint "Name a table or a partitioned table.";
-        NoColumn { table: String, column: String } => ERRCODE_UNDEFINED_COLUMN: "column \"{column}\" of table \"{table}\" does not exist",
-            hint "Name the column that says which entity a row belongs to.";
-        VirtualColumn { table: String, column: String } => ERRCODE_WRONG_OBJECT_TYPE:
-            "column \"{column}\" of table \"{table}\" is a virtual generated column",
-            detail "Triggers are not given the values of such columns.",
-            hint "Make it STORED.";
         /// The relation is not a table whose columns can be claimed.
         NotClaimable { table: String } => ERRCODE_WRONG_OBJECT_TYPE: "columns of \"{table}\" cannot be claimed",
             detail "It is no permanent table, or a partition, or part of an inheritance tree, or belongs to the system.",
@@ -107,23 +92,6 @@ errors! {
         NoDeclaration { table: String, attribute: String, declaration: String } => ERRCODE_UNDEFINED_OBJECT:
             "column \"{attribute}\" of table \"{table}\" has no declaration \"{declaration}\"",
             hint "claims.claimed_columns lists the declarations.";
-        /// The table is a partition of a table that is captured for the same purpose.
-        CapturedAsPartition { table: String, root: String } => ERRCODE_DUPLICATE_OBJECT: "changes of table {table} are captured already",
-            detail "It is a partition of table {root}, which is captured for the same queue.",
-            hint "There is nothing to do. To capture partitions one by one, end the capture of that table first.";
-        /// A partition of the table is captured for the same purpose on its own.
-        PartitionCaptured { table: String, partition: String, is_claimed: bool } => ERRCODE_DUPLICATE_OBJECT:
-            "changes of a partition of table {table} are captured already",
-            detail "Partition {partition} is captured for the same by itself.",
-            hint (
-                "End that with claims.{}() first.",
-                if is_claimed { "unclaim_attribute" } else { "uncapture_requests" },
-            );
-        /// uncapture_requests() named a partition that is captured through its parent.
-        CapturedWithItsTable { table: String, root: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-            "capture of table {table} cannot be ended by itself",
-            detail "It is a partition of table {root}, which is captured.",
-            hint "End the capture of that table, or detach the partition first.";
         TooManyChanges { excess: TooMany } => ERRCODE_PROGRAM_LIMIT_EXCEEDED: "transaction changed too many claimed values",
             detail ("{} are not kept.", match excess {
                 TooMany::Buckets => format!("More than {}", Capacity::OF_TRANSACTION.buckets),
@@ -155,10 +123,6 @@ errors! {
             "claimed row has no {key}",
             detail ("The key of {key} {type_name} is null, for {bucket_type} \"{}\".", shortened(&value)),
             hint "Fill the key, or have a condition that leaves such rows out.";
-        ForeignEventTrigger => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the event triggers of claims cannot be made",
-            detail "The functions claims.complete_triggers() and claims.forget_dropped_tables() \
-                are not those of the extension.",
-            hint "Let a superuser inspect schema claims.";
         /// In automatic mode a row was changed after the last deferred trigger.
         NotSent => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "claimed columns were changed too late to be claimed",
             detail "The trigger function that has captured them is not there any more.",
@@ -170,6 +134,8 @@ errors! {
         NotTracked { lease: Uuid } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "lease {lease} is not tracked here",
             detail "It is outstanding, but no local transaction that has committed stands behind it.",
             hint "Leave it to claims.reconcile().";
+        /// The service refused a save with conflicts.
+        RefusedSave(RefusedSave);
     }
 }
 
@@ -244,5 +210,13 @@ pub fn notice_of_changed_declaration(
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "column \"{attribute}\" of table \"{table}\" was claimed with other arguments before",
         detail ("{of}{}.", changes.join("; ")),
         hint "Claims that were made before stay as they are: have claims.verify() compare them with the rows.")
+    .send(PgLogLevel::NOTICE);
+}
+
+/// Tells the client that rows which were saved before a column is enforced may have no claims.
+pub fn notice_of_enforcing(source_type: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "rows of source type \"{source_type}\" that were saved before may have no claims",
+        detail "Another cell can save a name of this one that has no claim.",
+        hint "After COMMIT correct them with claims.verify(), until claims.unclaimed_rows() counts none.")
     .send(PgLogLevel::NOTICE);
 }

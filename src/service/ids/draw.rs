@@ -6,8 +6,9 @@
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::error::{ClaimsError, IdsError};
+use crate::error::ClaimsError;
 use crate::service::durability;
+use crate::service::ids::errors::IdSpaceError;
 use crate::store::worker;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, RangeToGive};
 use claims_model::ids::Placed;
@@ -54,13 +55,13 @@ pub fn draw(
     // On a standby no background process starts.
     xact::must_be_writable(c"claims.lease_id_range()");
     if found.is_own {
-        return Err(IdsError::SpaceUncommitted { name: name.to_owned() }.into());
+        return Err(IdSpaceError::SpaceUncommitted { name: name.to_owned() }.into());
     }
     // A request that is refused starts no process.
     place(connection, name, found, request)?;
     let call = random();
     if !(Errand { name: ERRAND, message: &message(found.number, request, call) }).run() {
-        return Err(IdsError::NoProcess.into());
+        return Err(IdSpaceError::NoProcess.into());
     }
     // A transaction that has written nothing would not wait for standbys.
     durability::promise();
@@ -68,9 +69,9 @@ pub fn draw(
         return Ok(range);
     }
     // Another call was faster, or the space is locked.
-    let now = ids::find(connection, name).ok_or_else(|| IdsError::UnknownSpace { name: name.to_owned() })?;
+    let now = ids::find(connection, name).ok_or_else(|| IdSpaceError::UnknownSpace { name: name.to_owned() })?;
     place(connection, name, &now, request)?;
-    Err(IdsError::SpaceBusy { name: name.to_owned() }.into())
+    Err(IdSpaceError::SpaceBusy { name: name.to_owned() }.into())
 }
 
 /// Checks the limits of a space, and places a range in it.
@@ -83,13 +84,13 @@ fn place(
     let &RangeRequest { cell_id, size, continue_after, at_most, is_limited } = request;
     if is_limited && size > limits.max_range {
         let (name, limit) = (name.to_owned(), limits.max_range);
-        return Err(IdsError::RangeTooLarge { cell_id, name, size, limit }.into());
+        return Err(IdSpaceError::RangeTooLarge { cell_id, name, size, limit }.into());
     }
     if is_limited && let Some(at) = ids::leased_before(connection, *number, cell_id, limits.ranges_per_day) {
         let again = Moment(at.0.saturating_add(DAY_US));
         if again > Moment::now() {
             let (name, limit) = (name.to_owned(), limits.ranges_per_day);
-            return Err(IdsError::TooManyRanges { cell_id, name, limit, again }.into());
+            return Err(IdSpaceError::TooManyRanges { cell_id, name, limit, again }.into());
         }
     }
     let follows = match continue_after {
@@ -99,7 +100,8 @@ fn place(
     let following =
         follows.and_then(|last| space.following(last, ids::next_given(connection, *number, last), size, at_most));
     let placed = following.or_else(|| space.new_block(size, at_most));
-    Ok(placed.ok_or_else(|| IdsError::SpaceExhausted { name: name.to_owned(), last_id: at_most.min(space.last_id) })?)
+    Ok(placed
+        .ok_or_else(|| IdSpaceError::SpaceExhausted { name: name.to_owned(), last_id: at_most.min(space.last_id) })?)
 }
 
 /// Writes a request for the background process, in hexadecimal numbers: there is room for 100 bytes.

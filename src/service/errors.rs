@@ -1,8 +1,8 @@
-//! Errors of calls that the service currently refuses.
+//! Errors of calls that the service refuses at the moment.
 
 use claims_model::mode::Mode;
 
-use super::declare::{errors, text};
+use crate::error::errors;
 use pg::clock::Moment;
 
 errors! {
@@ -67,5 +67,13 @@ errors! {
             "batch of cell {cell_id} has too many records",
             detail "It has {records} records, {limit} are allowed for this cell.",
             hint "Send it in several calls, which need not wait.";
+    }
+}
+
+errors! {
+    /// The reason why a call cannot rely on the profiles of bucket types.
+    pub enum NamingError {
+        ProfileChanging => ERRCODE_LOCK_NOT_AVAILABLE: "the profile of a bucket type is being changed",
+            hint "Repeat the call when claims.set_profile() has ended; claims.wait_timeout says how long to wait for it.";
     }
 }

@@ -1,19 +1,23 @@
 //! `add_id_space`, `lease_id_range` and their sisters: ranges of ids that no two cells get.
 //!
 //! No range is given twice: [`Space::next_id`] only grows, rows of ranges stay for ever, and an exclusion constraint refuses what
-//! would overlap. A caller that loses the answer, or rolls back, has lost the range: see [`draw_ids`].
+//! would overlap. A caller that loses the answer, or rolls back, has lost the range: see [`draw`].
+
+pub mod draw;
+mod errors;
 
 use claims_model::ids::{MAX_ID, Space};
 use claims_model::limits::{KIND_CHARS, REASON_CHARS};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 
-use super::draw_ids::{self, MAX_SIZE, RangeRequest};
+use self::draw::{MAX_SIZE, RangeRequest};
 use super::{admission, durability};
 use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
-use crate::error::{AccessError, ClaimsError, IdsError};
+use crate::error::{AccessError, ClaimsError};
 use crate::kernel::call::{CellCall, answer};
+use crate::service::ids::errors::IdSpaceError;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};
 use pg::prelude::*;
 use pg::roles;
@@ -58,14 +62,14 @@ fn add_id_space(
             }
             // It exists: the call can only let it grow, or change its limits.
             let Some(existing) = ids::lock(call.connection, &name) else {
-                return Err(IdsError::UnknownSpace { name }.into());
+                return Err(IdSpaceError::UnknownSpace { name }.into());
             };
             let is_same = [1, existing.space.first_id].contains(&first_id)
                 && block_size.is_none_or(|size| size == existing.space.block_size);
             let changes = last_id > existing.space.last_id || limits != existing.limits;
             if !is_same || last_id < existing.space.last_id || !changes {
                 let Space { first_id, last_id, .. } = existing.space;
-                return Err(IdsError::SpaceExists { name, first_id, last_id }.into());
+                return Err(IdSpaceError::SpaceExists { name, first_id, last_id }.into());
             }
             ids::grow(call.connection, existing.number, last_id, limits);
             Ok(())
@@ -105,11 +109,11 @@ fn lease(
         call.tables.require_here()?;
         admission::admit(call, Need::Begin)?;
         let found = ids::find(call.connection, &id_space);
-        let found = found.ok_or_else(|| IdsError::UnknownSpace { name: id_space.clone() })?;
+        let found = found.ok_or_else(|| IdSpaceError::UnknownSpace { name: id_space.clone() })?;
         let size = if or_less { size.min(found.limits.max_range) } else { size };
         let is_limited = !roles::caller_is_admin();
         let request = RangeRequest { cell_id, size, continue_after, at_most, is_limited };
-        draw_ids::draw(call.connection, &id_space, &found, &request)
+        draw::draw(call.connection, &id_space, &found, &request)
     })
 }
 
@@ -128,7 +132,7 @@ fn confirm_id_range(
         CellCall::run(Some(cell_id), |call| {
             call.tables.require_here()?;
             if !ids::exists(call.connection, &id_space) {
-                return Err(IdsError::UnknownSpace { name: id_space }.into());
+                return Err(IdSpaceError::UnknownSpace { name: id_space }.into());
             }
             Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
         })
@@ -156,13 +160,13 @@ fn restore_id_range(
                 return Err(AccessError::UnknownCell { cell_id }.into());
             }
             durability::promise();
-            let unknown = || IdsError::UnknownSpace { name: id_space.clone() };
+            let unknown = || IdSpaceError::UnknownSpace { name: id_space.clone() };
             let ExistingSpace { number, space, .. } = ids::lock(call.connection, &id_space).ok_or_else(unknown)?;
             if range.0 < space.first_id || range.1 > space.last_id {
                 return Err(out_of_range("first_id", "ids of the space"));
             }
             if let Some(holder) = ids::holder(call.connection, number, range) {
-                return Err(IdsError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
+                return Err(IdSpaceError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
             }
             let next_id = space.next_id.max(space.block_after(range.1));
             let range = RangeToGive { cell_id, first: range.0, last: range.1, next_id };

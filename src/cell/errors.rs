@@ -1,15 +1,13 @@
-//! Errors of a cell: tracked leases, and calls to the service.
+//! Errors of a cell: tracked leases, calls to the service, questions about names.
 
 use std::time::Duration;
 
 use claims_model::problem::shortened;
+use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use super::declare::{errors, text};
-use super::refused_save::RefusedSave;
-use super::remote::known_code;
+use crate::error::{ClaimsError, errors, text};
 use pg::clock::Moment;
-use pg::error_context::{self, ErrorFields};
 use pg::libpq::{Mismatch, RemoteError};
 
 errors! {
@@ -86,8 +84,6 @@ errors! {
             hint ("It is tried again at {}. Repeat the call then.", next_try.text());
         /// The service returned an error.
         Refused(RemoteError);
-        /// The service refused a save with conflicts.
-        RefusedSave(RefusedSave);
         /// The service does not have a function that this version calls.
         OlderService { answer: String } => ERRCODE_FEATURE_NOT_SUPPORTED:
             "claims service has an older version of the extension than this database",
@@ -131,6 +127,11 @@ errors! {
         RequestTooLarge { bytes: usize, most: usize } => ERRCODE_PROGRAM_LIMIT_EXCEEDED: "request to the claims service is too large",
             detail "It has {bytes} bytes; at most {most} are sent.",
             hint "Change fewer rows in one transaction.";
+        /// The sequence could not be locked in time.
+        SequenceBusy { name: String } => ERRCODE_LOCK_NOT_AVAILABLE:
+            "sequence \"{name}\" is in use by open transactions",
+            detail "Its next range does not follow the last one, so it must be locked for a moment.",
+            hint "Repeat the call; the background worker does.";
     }
 }
 
@@ -157,9 +158,63 @@ fn described(mismatch: Mismatch) -> String {
     }
 }
 
-/// Prepares the raising of an error that the service raised: it gets the SQLSTATE of the service, and a CONTEXT that
-/// names the service, unless this database is the service's.
-pub(super) fn complete(error: &RemoteError, fields: Option<ErrorFields>) {
-    let context = (!error.server.is_empty()).then(|| format!("error of claims service \"{}\"", error.server));
-    error_context::complete_next(known_code(error), error.sqlstate, context, fields);
+impl CellError {
+    /// Returns whether the service has not answered, because it was not or could not be called, or had no place for the call.
+    pub fn is_without_answer(&self) -> bool {
+        use CellError::{BreakerOpen, ServiceFull, ServiceSilent, ServiceUnreachable, TooManyCalls};
+        matches!(
+            self,
+            BreakerOpen { .. }
+                | ServiceFull { .. }
+                | ServiceSilent { .. }
+                | ServiceUnreachable { .. }
+                | TooManyCalls { .. }
+        )
+    }
+}
+
+impl ClaimsError {
+    /// Returns the error that the service has raised, if it is one.
+    pub fn refusal(&self) -> Option<&RemoteError> {
+        match self.of() {
+            Some(CellError::Refused(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the service has refused a call because of a limit of the cell. A smaller call, or one that comes later, succeeds.
+    pub fn is_remote_limit(&self) -> bool {
+        self.refusal().is_some_and(|error| error.sqlstate == *b"53400")
+    }
+}
+
+/// Returns an error of this database in the form of a service's. It names no server.
+pub fn as_refusal(error: ClaimsError) -> RemoteError {
+    let text = error.text();
+    RemoteError {
+        sqlstate: text.sqlstate(),
+        message: text.message,
+        detail: text.detail,
+        hint: text.hint,
+        server: String::new(),
+    }
+}
+
+errors! {
+    /// The reason why is_available() fails.
+    pub enum AvailabilityError {
+        MayNotWrite { column: String, caller: String } => ERRCODE_INSUFFICIENT_PRIVILEGE: "permission denied for column \"{column}\"",
+            detail "Role \"{caller}\" may neither insert nor update it, or it does not exist.",
+            hint "Only roles that may write a name may ask whether it is free.";
+        NoService => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "there is no service to ask",
+            detail "Automatic mode is off, and the worker attends to no cell, or to several.",
+            hint "Turn automatic mode on with claims.automatic(), or name the service with claims.attend().";
+    }
+}
+
+/// Notifies the client that a server is already a service without being added.
+pub fn notice_of_own_wrapper(server: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "foreign server \"{server}\" is a service of claims already",
+        detail "Its foreign-data wrapper is claims_service.")
+    .send(PgLogLevel::NOTICE);
 }

@@ -1,8 +1,9 @@
-//! Errors of transfers from one cell to another.
+//! Errors and notices of transfers from one cell to another.
 
+use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use super::declare::{errors, text};
+use crate::error::{errors, text};
 
 errors! {
     /// The reason why a call on a transfer fails.
@@ -18,9 +19,6 @@ errors! {
             hint "Repeat a call with the same arguments, or prepare a new transfer under a new uuid.";
         LeaseUuid { transfer: Uuid } => ERRCODE_UNIQUE_VIOLATION: "{transfer} is the uuid of a lease",
             hint "Prepare the transfer under a new uuid.";
-        /// The uuid belongs to a transfer, and the call needs a lease.
-        NotALease { transfer: Uuid } => ERRCODE_NO_DATA_FOUND: "{transfer} is not a lease but a transfer",
-            hint "The view claims.transfers shows it; claims.cancel_transfer() or claims.finish_transfer() ends it.";
         NotPrepared { transfer: Uuid, skipped: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "transfer {transfer} is not prepared",
             detail ("The last pass of prepare_transfer has {}.", match skipped {
                 0 => "not come to its end".to_owned(),
@@ -68,4 +66,12 @@ errors! {
             hint "Somebody wrote into the tables of claims. \
                 Run claims.check() to see the damage; the transfer is left as it is.";
     }
+}
+
+/// Notifies the client that more calls are needed before all claims of a cell are marked.
+pub fn notice_of_unfinished_cell(transfer: Uuid, cell_id: i64, reason: String) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "transfer {transfer} may not have all claims of cell {cell_id} yet",
+        detail { reason },
+        hint "Repeat claims.prepare_transfer() until it returns finished, at last while the cell is in mode settle_only.")
+    .send(PgLogLevel::NOTICE);
 }

@@ -3,11 +3,9 @@
 
 use claims_model::origin::Declared;
 use claims_model::refused::{RefusedName, weightiest};
-use pgrx::PgSqlErrorCode as Code;
 
-use super::declare::text;
-use super::text::Text;
-use pg::error_context::{self, ErrorFields};
+use crate::error::{Text, text};
+use pg::error_context::ErrorFields;
 use pg::libpq::RemoteError;
 
 const UNIQUE_VIOLATION: &[u8; 5] = b"23505";
@@ -19,20 +17,20 @@ pub struct RefusedSave {
     pub names: Vec<RefusedName>,
 }
 
-impl RefusedSave {
-    /// Returns the names of the table, the column and the constraint of the weightiest conflict.
-    pub(super) fn fields(&self) -> Option<ErrorFields> {
-        weightiest(&self.names)?.origin.0.as_deref().map(fields)
-    }
-}
-
 impl From<RefusedSave> for Text {
     fn from(RefusedSave { error, names }: RefusedSave) -> Text {
-        let name = weightiest(&names).filter(|_| &error.sqlstate == UNIQUE_VIOLATION);
-        let Some((declared, name)) = name.and_then(|name| Some((name.origin.0.as_deref()?, name))) else {
-            return Text::from(error);
-        };
-        violation(declared, &name.given, error.detail.as_deref().unwrap_or_default(), error.hint)
+        let weightiest = weightiest(&names);
+        let fields = weightiest.and_then(|name| name.origin.0.as_deref().map(fields));
+        let name = weightiest.filter(|_| &error.sqlstate == UNIQUE_VIOLATION);
+        let named = name.and_then(|name| Some((name.origin.0.as_deref()?, name)));
+        let violation = named.map(|(declared, name)| {
+            violation(declared, &name.given, error.detail.as_deref().unwrap_or_default(), error.hint.clone())
+        });
+        let answered = Text::from(error);
+        match violation {
+            None => answered.with_fields(fields),
+            Some(violation) => Text { completion: answered.completion, ..violation }.with_fields(fields),
+        }
     }
 }
 
@@ -44,19 +42,13 @@ pub struct ClaimedTwice {
     pub conflicts: String,
 }
 
-impl ClaimedTwice {
-    /// Prepares the raising of the error: it gets its fields.
-    pub(super) fn complete(&self) {
-        let fields = self.name.origin.0.as_deref().map(fields);
-        error_context::complete_next(Code::ERRCODE_UNIQUE_VIOLATION, *UNIQUE_VIOLATION, None, fields);
-    }
-}
-
 impl From<ClaimedTwice> for Text {
     fn from(ClaimedTwice { name, conflicts }: ClaimedTwice) -> Text {
         const HINT: &str = "Several rows of this database have it: have a unique index on the column.";
         let unknown = Declared::default();
-        violation(name.origin.0.as_deref().unwrap_or(&unknown), &name.given, &conflicts, Some(HINT.to_owned()))
+        let violation =
+            violation(name.origin.0.as_deref().unwrap_or(&unknown), &name.given, &conflicts, Some(HINT.to_owned()));
+        violation.with_fields(name.origin.0.as_deref().map(fields))
     }
 }
 

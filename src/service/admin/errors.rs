@@ -1,0 +1,179 @@
+//! Errors and notices of administration.
+
+use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, TYPE_NAME_CHARS};
+use claims_model::lookalike::BesideReserved;
+use claims_model::problem::shortened;
+use claims_model::renaming::Collision;
+use claims_model::{Kind, Naming, Profile, Reason, UNICODE_VERSION};
+use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
+
+use crate::error::{errors, text};
+
+errors! {
+    /// The reason why a call about types, cells and grants fails.
+    pub enum AdminError {
+        TypeIncomplete { kind: Kind } => ERRCODE_INVALID_PARAMETER_VALUE: ("{} type needs an id and a name", kind.name()),
+            detail "One of them is null.",
+            hint "Give both.";
+        InvalidType { kind: Kind, id: i32, name: String } => ERRCODE_INVALID_PARAMETER_VALUE: ("invalid {} type", kind.name()),
+            detail ("Id {id}, name \"{}\".", start(&name)),
+            hint "An id is not negative, and a name has 1 to 63 characters, not all of them digits.";
+        TypeNameTooLong { kind: Kind } => ERRCODE_STRING_DATA_RIGHT_TRUNCATION: ("name of {} type is too long", kind.name()),
+            detail "At most {TYPE_NAME_CHARS} characters are allowed.",
+            hint "Shorten it.";
+        /// `other`, whose shown name is `existing`, has the id or the name.
+        TypeTaken { kind: Kind, id: i32, name: String, other: i32, existing: String } => ERRCODE_UNIQUE_VIOLATION:
+            ("{} type {id} \"{}\" is taken", kind.name(), start(&name)),
+            detail {
+                let too = if existing == name || id == other { "" } else { ", which has this name, too" };
+                format!("There is {} type {other} \"{existing}\"{too}.", kind.name())
+            },
+            hint "Choose an id and a name that are both free.";
+        /// The bucket type exists with another profile or another treatment of confusables.
+        OtherNaming { id: i32, existing: Naming } => ERRCODE_UNIQUE_VIOLATION: "bucket type {id} is there with another profile",
+            detail ("Its profile is {}, its confusables are {}.", existing.profile, existing.confusables.name()),
+            hint "Change it with claims.set_profile().";
+        CellIncomplete => ERRCODE_INVALID_PARAMETER_VALUE: "cell_id and role_name must not be null",
+            hint "Give both.";
+        AttributesTooLarge => ERRCODE_PROGRAM_LIMIT_EXCEEDED: "attributes are too large",
+            detail "They have more than {ATTRIBUTES_BYTES} bytes as text, or are nested more than {ATTRIBUTES_DEPTH} deep.",
+            hint "Every router reads the attributes of all cells: keep in them only what routers need.";
+        NoRoleNamed => ERRCODE_INVALID_PARAMETER_VALUE: "role_name must not be null",
+            hint "Name a role.";
+        NotPreloaded => ERRCODE_INVALID_PARAMETER_VALUE: "begins_per_second cannot be limited on this server",
+            detail "The rate is kept in shared memory, and the library is not preloaded.",
+            hint "Add claims to shared_preload_libraries and restart the server, or limit max_outstanding.";
+        CellInUse { cell_id: i64, claims: bool, leases: bool, transfers: bool } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "cell {cell_id} is in use",
+            detail ("{}", match (transfers, claims, leases) {
+                (true, ..) => "A transfer from or to it has not ended.",
+                (false, true, true) => "It has claims, and outstanding leases.",
+                (false, true, false) => "It has claims.",
+                (false, false, _) => "It has outstanding leases.",
+            }),
+            hint ("{}", match transfers {
+                true => "End it with claims.finish_transfer() or claims.cancel_transfer(); the view claims.transfers shows it.",
+                false => "Settle its leases, or end them with claims.force_rollback(); \
+                    then repeat claims.release_records() until it returns 0.",
+            });
+        UnknownRole { name: String } => ERRCODE_UNDEFINED_OBJECT: "role \"{name}\" does not exist",
+            hint "Create the role with CREATE ROLE first.";
+    }
+}
+
+/// Returns as much of a name as a message needs.
+fn start(name: &str) -> String {
+    name.chars().take(64).collect()
+}
+
+errors! {
+    /// The reason why a call on profiles or reserved names fails.
+    pub enum NamesError {
+        OtherProfile { bucket_type: String, here: Profile, there: String } => ERRCODE_FEATURE_NOT_SUPPORTED:
+            "cell and service compare names by different profiles",
+            detail (
+                "Bucket type \"{}\" has profile {here} at the service and {} in the cell.",
+                shortened(&bucket_type),
+                shortened(&there)
+            ),
+            hint "Give the type one profile in both databases, with claims.set_profile().";
+        /// Several names would become one, or the profile would refuse a name.
+        Collisions { collisions: Vec<Collision> } => ERRCODE_UNIQUE_VIOLATION: "names of the bucket type would collide under the profile",
+            detail { summary(&collisions) },
+            hint "Nothing has been changed. With dry_run all of them are listed: \
+                have cells give up or rename those that cannot stay.";
+        HeldByLeases { held: usize } => ERRCODE_LOCK_NOT_AVAILABLE: "outstanding leases hold names that would change",
+            detail "They hold {held} of them.",
+            hint "Nothing has been changed. Repeat the call when they are settled; \
+                claims.wait_timeout says how long to wait for them.";
+        OldSnapshot => ERRCODE_FEATURE_NOT_SUPPORTED: "a change of profile needs a READ COMMITTED transaction",
+            detail "Another isolation level would show it names as they were when the transaction began.",
+            hint "Begin the transaction with ISOLATION LEVEL READ COMMITTED.";
+        /// Names to be reserved are claimed. `detail` is the JSON of the conflicts.
+        CannotReserve { decisive: Reason, count: usize, detail: String } =>
+            { if decisive.retryable() { Code::ERRCODE_LOCK_NOT_AVAILABLE } else { Code::ERRCODE_UNIQUE_VIOLATION } }:
+            ("could not reserve {}", if count == 1 { "one name".to_owned() } else { format!("{count} names") }),
+            detail { detail },
+            hint "Leave out what is claimed, or have its cell give it up first; nothing was reserved.";
+        OtherUnicode { there: String } => ERRCODE_FEATURE_NOT_SUPPORTED: "cell and service have tables of different versions of Unicode",
+            detail ("The service's are of {UNICODE_VERSION}, the cell's of {}.", shortened(&there)),
+            hint ("Upgrade the extension in the {}'s database.", if is_older(&there) { "cell" } else { "service" });
+    }
+}
+
+/// Formats the number of collisions, and the first one.
+fn summary(collisions: &[Collision]) -> String {
+    let quoted = |name: &str| format!("\"{}\"", shortened(name));
+    let first = collisions.first().map_or(String::new(), |first| {
+        let names: Vec<_> =
+            first.names.iter().take(3).map(|(name, cell)| format!("{} of cell {cell}", quoted(name))).collect();
+        match &first.canonical {
+            Some(canonical) => format!(" {} would become {}.", names.join(", "), quoted(canonical)),
+            None if names.len() > 1 => format!(" {} look alike.", names.join(", ")),
+            None => format!(" {} can be no such name.", names.join(", ")),
+        }
+    });
+    format!("There are {} collisions.{first}", collisions.len())
+}
+
+/// Returns whether a version of Unicode is older than the one here. A text that is not a version number comes from a
+/// newer release.
+fn is_older(there: &str) -> bool {
+    let numbers = |version: &str| version.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
+    numbers(there) < numbers(UNICODE_VERSION) && numbers(there).is_some()
+}
+
+errors! {
+    /// The reason why the tables cannot be distributed.
+    pub enum DistributeError {
+        NoCitus => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims can be distributed only by Citus",
+            detail "It is not installed in this database.",
+            hint "Call claims.distribute() on the coordinator of a Citus cluster.";
+        Already => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims are distributed already",
+            hint "Nodes that were added later get shards by citus_rebalance_start().";
+        OwnerCannotLogIn { owner: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the owner of claims cannot log in to the nodes",
+            detail "Functions of claims reach the other nodes as role \"{owner}\", which has no LOGIN.",
+            hint "Give the role LOGIN, and each node a way to enter the others as it, in pg_hba.conf or pg_dist_authinfo.";
+        Unreachable { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "the owner of claims cannot log in to the nodes",
+            detail "Node {node}: {message}",
+            hint "Let the role enter every node from every other, in pg_hba.conf and, with a password, pg_dist_authinfo.";
+        InUse { what: &'static str } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "claims cannot be distributed as they are used",
+            detail "Distributed claims have no {what}.",
+            hint "End their use in this database first; docs/service/distributed.md says what can be used instead.";
+    }
+}
+
+/// Warns the client and the log that a cell may still begin leases while its claims are released.
+pub fn warn_of_open_cell(cell_id: i64) {
+    text!(ERRCODE_WARNING: "cell {cell_id} may still begin leases while its claims are released",
+        detail "Names that it continues to use can get another owner.",
+        hint "Shut it out first: SELECT claims.set_mode('read_only', 'why', its number).")
+    .send(PgLogLevel::WARNING);
+}
+
+/// The largest number of names in one notice.
+const NAMED: usize = 100;
+
+/// Notifies the client of reserved names that look like existing claims.
+pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
+    let (names, first) = match beside.len() {
+        0 => return,
+        1 => ("name looks like a name that is", String::new()),
+        count if count <= NAMED => ("names look like names that are", String::new()),
+        count => ("names look like names that are", format!("The first {NAMED} of {count}: ")),
+    };
+    let line = |BesideReserved { reserved, claim, cell_id }: &BesideReserved| {
+        format!("\"{}\" looks like \"{}\" of cell {cell_id}.", shortened(reserved), shortened(claim))
+    };
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: ("{} reserved {names} claimed", beside.len()),
+        detail ("{first}{}", beside.iter().take(NAMED).map(line).collect::<Vec<_>>().join(" ")),
+        hint "The cells keep what they have claimed. Nobody can claim another name that looks like these.")
+    .send(PgLogLevel::NOTICE);
+}
+
+/// Notifies the client of the progress of `distribute`, before each table.
+pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "spreading table claims.{table} ({number} of {of}, {size})")
+        .send(PgLogLevel::NOTICE);
+}
