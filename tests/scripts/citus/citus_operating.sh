@@ -54,6 +54,7 @@ expect 'they are written down' "$(sql "SELECT sum((counts ->> 'released')::int) 
 
 # --- metrics ------------------------------------------------------------------------------------------------------------------------
 metric() { sql "SELECT string_agg(value::text, ' ' ORDER BY labels) FROM claims.metrics() WHERE name = '$1'${2:+ AND labels @> '$2'}"; }
+holder() { sql "SELECT labels ->> 'name', labels ->> 'node' LIKE '%worker2%' FROM claims.metrics() WHERE name = 'claims_oldest_snapshot_age_seconds'"; }
 before=$(metric claims_begins_total '{"cell": "1"}')
 for node in "${NODES[@]}"; do for number in 1 2 3; do $node; sql "SELECT claims.begin_update(1, '[$(claim "metric-${node// /-}-$number")]')" >/dev/null; done; done
 sqlstate "SELECT claims.begin_update(2, '[$(claim other)]')" >/dev/null
@@ -69,7 +70,8 @@ for node in "${NODES[@]}"; do
   expect "conflicts, asked on $node" "$(metric claims_conflicts_total '{"cell": "2", "reason": "taken"}')" 2
   expect "a histogram, asked on $node" "$(sql "SELECT max(value) FILTER (WHERE labels ->> 'le' = '+Inf') = max(value) FROM claims.metrics() WHERE name = 'claims_begin_duration_seconds_bucket' AND labels ->> 'cell' = '1'")" t
   expect "the last check(), asked on $node" "$(metric claims_check_problems) $(sql "SELECT value < 60 FROM claims.metrics() WHERE name = 'claims_check_age_seconds'")" '0 t'
-  expect "who holds the oldest snapshot, asked on $node" "$(sql "SELECT labels ->> 'name', labels ->> 'node' LIKE '%worker2%' FROM claims.metrics() WHERE name = 'claims_oldest_snapshot_age_seconds'")" 'the reader|t'
+  # Citus' own daemon has an older one for a moment now and then.
+  expect "who holds the oldest snapshot, asked on $node" "$(wait_for 'the reader|t' holder)" 'the reader|t'
   expect "nodes, asked on $node" "$(metric claims_node_up)" '1 1 1'
   expect "each sample once, asked on $node" "$(sql 'SELECT count(*) FROM (SELECT FROM claims.metrics() GROUP BY name, labels HAVING count(*) > 1) x')" 0
   expect "every name, label and value, asked on $node" "$(sql "SELECT count(*) FROM claims.metrics() m WHERE name !~ '^claims_[a-z_]+\$' OR value IS NULL OR labels IS NULL OR EXISTS (SELECT FROM jsonb_each(labels) l WHERE jsonb_typeof(l.value) <> 'string')")" 0

@@ -27,7 +27,7 @@ calls=(
   "SELECT count(r.id) FROM public.names n CROSS JOIN LATERAL claims.list_types() r WHERE r.name <> n.name"
   "SELECT count(r.cell_id) FROM public.names n CROSS JOIN LATERAL claims.list_cells() r WHERE r.name <> n.name"
 )
-answers=(100 100 200 1600 200 7600 400)
+answers=(100 100 200 1600 200 8000 400)
 in_parallel="SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2; SET parallel_leader_participation = off"
 # answer QUERY: where it may be, in a parallel plan, in which two workers were launched.
 answer() {
