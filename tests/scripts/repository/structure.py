@@ -134,7 +134,7 @@ CEILINGS = {
     "parameters of statements by number": 894,
     "statements that write claims": 22,
     "names of types declared more than once": 50,
-    "lines of code": 44099,
+    "lines of code": 44241,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 
