@@ -189,6 +189,9 @@ regress_program() {
   case $1 in regress) echo "$pgxs/test/regress/pg_regress" ;; isolation) echo "$pgxs/test/isolation/pg_isolation_regress" ;; esac
 }
 
+# Prints the option for the program that runs the tester of isolation specs, and shortens the output of those that ask for it.
+regress_launcher() { [ "$1" != isolation ] || echo "--launcher=$CLAIMS_ROOT/tests/isolation/verdicts"; }
+
 # Prints the names of all tests of a kind: those of the schedule, in its order, then those that it lacks.
 regress_names() {
   local dir
@@ -216,11 +219,11 @@ pg_regress_run() {
   local kind=$1 name=$2 run=$out/$1/run/$WORKER-$2 rc=0
   shift 2
   rm -rf "$run" && mkdir -p "$run"
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2046,SC2086
   PGOPTIONS="${PGOPTIONS:-} -c statement_timeout=$((TEST_LIMIT_SECONDS / 4))s" \
     limited "$TEST_LIMIT_SECONDS" "$run/log" "$(regress_program "$kind")" "$@" \
     --bindir="$CLAIMS_BINDIR" --inputdir="$out/$kind" --outputdir="$run" --dbname="claims_$kind" --encoding=UTF8 \
-    --host="$PGHOST" --port="$PGPORT" --user="$PGUSER" ${REGRESS_ARGS:-} "$name" || rc=$?
+    --host="$PGHOST" --port="$PGPORT" --user="$PGUSER" $(regress_launcher "$kind") ${REGRESS_ARGS:-} "$name" || rc=$?
   cp "$run/results/$name"*.out "$out/$kind/results/" 2>/dev/null || true
   return $rc
 }

@@ -31,7 +31,7 @@ export PGISOLATIONTIMEOUT=20
 run() {
   PGOPTIONS="-c statement_timeout=60s ${OPTIONS:-}" timeout 300 "$(regress_program "$kind")" --bindir="$CLAIMS_BINDIR" \
     --inputdir="$out/$kind" --outputdir="$out" --dbname="$CITUS_DATABASE" --encoding=UTF8 --host="$PGHOST" --port="$PGPORT" \
-    --user=postgres "${launcher[@]}" "$@" >"$out/log" 2>&1
+    --user=postgres "$launcher" "$@" >"$out/log" 2>&1
 }
 each_node() {
   local name pid pids=()
@@ -60,8 +60,8 @@ helpers() {
 CITUS_DATABASE=claims_$kind
 CITUS_SETTINGS='-c citus.node_conninfo=sslmode=prefer -c citus.max_cached_conns_per_worker=4 -c max_connections=60'
 nodes=(coordinator)
-launcher=()
-[ "$kind" != regress ] || launcher=(--launcher="$own/psql")
+launcher=$(regress_launcher "$kind")
+[ "$kind" != regress ] || launcher=--launcher=$own/psql
 citus_server coordinator
 run setup || { cat "$out/regression.diffs"; exit 1; }
 citus_database

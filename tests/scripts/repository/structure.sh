@@ -101,6 +101,35 @@ expect 'every group of statements has a label' "$(unlabelled "$CLAIMS_ROOT")" ''
 printf -- '-- the label\nSELECT 1;\n\nSELECT 2;\nSELECT 3;\n' >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
 expect 'a group without a label' "$(unlabelled "$CLAIMS_TMP/long")" './long.sql: SELECT 2;'
 
+# too_long_to_review ROOT: the expected outputs of isolation specs that have more than 500 lines.
+too_long_to_review() { (cd "$1/tests/isolation/expected" && awk 'FNR == 501 { print FILENAME }' ./*.out); }
+expect 'somebody can review every expected output of a spec' "$(too_long_to_review "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/long/tests/isolation/expected"
+seq 500 >"$CLAIMS_TMP/long/tests/isolation/expected/short.out"
+seq 501 >"$CLAIMS_TMP/long/tests/isolation/expected/long.out"
+expect 'a long one' "$(too_long_to_review "$CLAIMS_TMP/long")" './long.out'
+
+# verdicts MARK LINE...: what is printed of these lines of the tester for a spec with two steps whose head has the mark.
+verdicts() {
+  printf '%s\n' '# two steps' "# $1" 'session s' 'step one { SELECT 1 AS a;' '  SELECT 2 AS b; }' 'step two { COMMIT; }' '' '# the label' 'permutation one two' \
+    >"$CLAIMS_TMP/two.spec"
+  printf '%s\n' 'Parsed test spec with 1 sessions' '' 'starting permutation: one two' "${@:2}" >"$CLAIMS_TMP/printed"
+  "$CLAIMS_ROOT/tests/isolation/verdicts" cat "$CLAIMS_TMP/printed" <"$CLAIMS_TMP/two.spec" | sed '1,/^$/d'
+}
+one=('step one: SELECT 1 AS a;' '  SELECT 2 AS b;')
+a=('a' '-' '1' '(1 row)' '') b=(' b|c' '--+-' ' 2|x' '30|y' '(2 rows)' '')
+expect 'a verdict' "$(verdicts 'test: verdicts' "${one[@]}" "${a[@]}" "${b[@]}" 'step two: COMMIT;')" $'# the label\none [1] [2|x / 30|y] two'
+expect 'a result without rows, and an error' "$(verdicts 'test: verdicts' "${one[@]}" 'a' '-' '(0 rows)' '' 'step two: COMMIT;' 'ERROR:  no')" \
+  $'# the label\none [none] two [ERROR:  no]'
+expect 'a step that waits' "$(verdicts 'test: verdicts' "${one[0]}" "${one[1]} <waiting ...>" 'step two: COMMIT;' 'step one: <... completed>' "${a[@]}")" \
+  $'# the label\none <waiting ...> two one <... completed> [1]'
+expect 'a notice stands before its step' "$(verdicts 'test: verdicts' "${one[@]}" "${a[@]}" 's: NOTICE:  so' 'DETAIL:  much' 'step two: COMMIT;')" \
+  $'# the label\none [1] [s: NOTICE:  so DETAIL:  much] two'
+expect 'other statements, and a step that is missing' "$(verdicts 'test: verdicts' 'step one: SELECT 3;' "${a[@]}")" \
+  $'# the label\nstarting permutation: one two\nsetup [step one: SELECT 3;] [1]'
+expect 'a spec that does not ask for it' "$(verdicts 'test: timed' "${one[@]}" 'step two: COMMIT;' | grep -c 'step one: SELECT 1 AS a;')" 1
+
 # --- tests on distributed tables ----------------------------------------------------------------------------------------
 
 # unexplained ROOT: the lines of the lists of tests left out on distributed tables that name no test, name one twice, or have no reason, and the
