@@ -189,8 +189,8 @@ regress_program() {
   case $1 in regress) echo "$pgxs/test/regress/pg_regress" ;; isolation) echo "$pgxs/test/isolation/pg_isolation_regress" ;; esac
 }
 
-# Prints the option for the program that runs the tester of isolation specs, and shortens the output of those that ask for it.
-regress_launcher() { [ "$1" != isolation ] || echo "--launcher=$CLAIMS_ROOT/tests/isolation/verdicts"; }
+# Prints the option that names what runs psql, or the tester of isolation specs: what all files have in common is set there.
+regress_launcher() { echo "--launcher=$CLAIMS_ROOT/$(regress_dir "$1")/$(case $1 in regress) echo psql ;; isolation) echo verdicts ;; esac)"; }
 
 # Prints the names of all tests of a kind: those of the schedule, in its order, then those that it lacks.
 regress_names() {

@@ -1,7 +1,4 @@
 -- Admin actions on leases and cells that block others. Leases 52xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'swap', 'stays'); SELECT t.have(2, 'other');
 SELECT claims.begin_update(1, t.creates('new', 'swap'), t.destroys('old', 'swap'), t.u(5200), '7');

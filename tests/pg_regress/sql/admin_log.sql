@@ -1,7 +1,4 @@
 -- Admin actions: who may call them, the reason they need, and their record in admin_log.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 BEGIN;
 DELETE FROM claims.admin_log;

@@ -1,6 +1,4 @@
 -- Tables that their owner has altered, or written into: an error says so, and never an internal error.
-\pset format unaligned
-\pset tuples_only on
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b');
 -- a NULL in a column that was NOT NULL

@@ -1,7 +1,4 @@
 -- Automatic mode: the batch is sent to the service when the transaction is about to commit.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET lock_timeout = '10s'; SET claims.service_timeout = '5min';
 SELECT t.clean();

@@ -1,7 +1,4 @@
 -- Automatic mode in the shared database: a transaction claims in itself.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET lock_timeout = '10s';
 SELECT t.clean();

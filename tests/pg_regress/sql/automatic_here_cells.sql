@@ -1,7 +1,4 @@
 -- Several cells in one database: only who may act for the cell of automatic mode has its tables claim names there, and reads its rows.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET lock_timeout = '10s';
 SELECT t.clean();

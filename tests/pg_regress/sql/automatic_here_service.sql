@@ -1,7 +1,4 @@
 -- Automatic mode in the shared database, beside what else the service does: shares, audit, limits, transfers, look-alikes. Leases 64xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 \set VERBOSITY terse
 SELECT t.clean();

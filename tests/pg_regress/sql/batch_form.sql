@@ -1,7 +1,4 @@
 -- Malformed batches: the SQLSTATE and a message that names the place; the session continues.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SET SESSION AUTHORIZATION regress_claims_one;
 CREATE FUNCTION pg_temp.creates(c text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT t.call(format('SELECT claims.begin_update(1, %L)', c)) $$;

@@ -1,7 +1,4 @@
 -- Limits of a batch: lengths of values and ids, and the number of its records.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION pg_temp.one(value text, sid text, src text, lease int) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT left(c, 300) FROM t.call(format('SELECT claims.begin_update(1, %L, lease_uuid => t.u(%s))',

@@ -1,7 +1,4 @@
 -- begin_first takes the first of several batches that has no conflict.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b', 'own'); SELECT t.have(2, 'c');
 -- {"create_records": [...]} for each name

@@ -1,7 +1,4 @@
 -- begin_first with types that have a profile and refuse look-alikes.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 SELECT claims.add_bucket_type(110, 'HANDLES', 'username', 'reject'), claims.add_bucket_type(111, 'NICKS', 'username', 'reject');
 CREATE FUNCTION t.handles(VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$

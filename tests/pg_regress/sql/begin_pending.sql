@@ -1,7 +1,4 @@
 -- begin_pending and finish, with a service in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET claims.lease_wait = 0;
 SELECT t.clean();

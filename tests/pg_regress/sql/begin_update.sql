@@ -1,7 +1,4 @@
 -- begin_update: the rows it writes, and what readers see of them.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
 -- begin_update returns the lease's uuid

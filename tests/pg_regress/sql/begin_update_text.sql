@@ -1,7 +1,4 @@
 -- begin_update_text takes its lists as text, with the leases, errors and repeats of begin_update.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
 SET SESSION AUTHORIZATION regress_claims_one;

@@ -1,7 +1,4 @@
 -- Capture: every way of writing a row, and the pending batch that follows from it.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app;
 CREATE TABLE app.routes (id bigint PRIMARY KEY, path text UNIQUE DEFERRABLE, namespace_id int, kind text);

@@ -1,7 +1,4 @@
 -- Conditions: which rows are claimed, and with whose rights a condition is evaluated.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app;
 CREATE TABLE app.users (id int PRIMARY KEY, name text UNIQUE, kind text, state int DEFAULT 1);

@@ -1,7 +1,4 @@
 -- Code of a table's owner (conditions, casts) changes nothing in the sessions that run it.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 SELECT t.keep_caches_of_service();
@@ -46,9 +43,6 @@ CREATE FUNCTION t.left_behind() RETURNS text LANGUAGE sql AS $$
         CASE WHEN (SELECT is_called FROM evil.as_other) THEN 'ran as somebody else' END) $$;
 -- a superuser writes, in a session that has not yet used the table
 \c -
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 INSERT INTO evil.users SELECT n, 'u' || n, 'a' FROM generate_series(1, 5) n;
 SELECT t.left_behind();

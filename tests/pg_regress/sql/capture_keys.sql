@@ -1,7 +1,4 @@
 -- Capture of tables whose keys are no integers: an id is the key's text, and an integer stays a number.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SET client_min_messages = error;
 CREATE SCHEMA app;

@@ -1,7 +1,4 @@
 -- What would leave names without claims is refused, reported by check(), or mended by claim_attribute().
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 CREATE SCHEMA off;

@@ -1,7 +1,4 @@
 -- Partitioned tables: rows that move, later partitions, partitions with other columns, TRUNCATE.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app;
 CREATE TABLE app.parts (gone int, id int, region text, name text, PRIMARY KEY (id, region)) PARTITION BY LIST (region);

@@ -1,7 +1,4 @@
 -- Capture in automatic mode: claims that move from one row to another, destroys that are left out, and claims that are adopted.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET claims.service_timeout = '10s';
 SELECT t.clean();

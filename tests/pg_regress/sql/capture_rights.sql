@@ -1,7 +1,4 @@
 -- Conditions and casts of a table's owner run with the owner's rights only: literals and casts are code, too.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one;
 -- app.as_owner and app.as_other record the role for which the owner's code ran

@@ -1,7 +1,4 @@
 -- What is captured is the same under all settings of the session, and what the other ways say of the row.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE SCHEMA fixed;
 CREATE EXTENSION cube SCHEMA fixed;

@@ -1,7 +1,4 @@
 -- Texts that are too long for a claim are refused when they are written; stored ones are read only where that is needed.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 CREATE SCHEMA app;

@@ -1,7 +1,4 @@
 -- Columns of many types: a bucket value is the column's value cast to text.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE SCHEMA app;
 CREATE SCHEMA "where Citext is";

@@ -1,7 +1,4 @@
 -- Virtual generated columns, of which triggers get no values: refused where a value would be missed.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT current_setting('server_version_num')::int < 180000 AS has_none \gset
 \if :has_none

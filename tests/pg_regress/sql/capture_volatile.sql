@@ -1,7 +1,4 @@
 -- A condition that writes rows when it is evaluated: no row is committed without its claim.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 SELECT t.keep_caches_of_service();

@@ -1,7 +1,4 @@
 -- The catalog entries of the extension's objects.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 -- every object has a comment: zero rows
 SELECT pg_describe_object(classid, objid, 0)
   FROM pg_depend d

@@ -1,7 +1,4 @@
 -- Attributes of cells, which routers read.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 BEGIN;
 SELECT t.call($$SELECT claims.register_cell(3, 'regress_claims_nobody', 'three',

@@ -1,7 +1,4 @@
 -- Limits of a cell. Leases 53xx. (incident_12_hammering.sh tests its rate, which needs the preloaded library.)
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 
 SELECT claims.set_cell_limits(1, 'it hammers', max_outstanding => 2, max_batch_size => 3);

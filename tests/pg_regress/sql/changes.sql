@@ -1,7 +1,4 @@
 -- The change feed: its rows, their order, its readers, and how long rows are kept.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 DELETE FROM claims.change_sets;
 UPDATE claims.change_horizon SET xid = '0', id = 0, at = '2000-01-01 00:00:00+00';

@@ -1,7 +1,4 @@
 -- check() returns no row for intact tables, and finds every kind of damage.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'active', 'going'); SELECT t.have(2, 'theirs');
 SELECT claims.begin_update(1, t.creates('coming', 'coming2'), t.destroys('going'), t.u(1800));

@@ -1,6 +1,4 @@
 -- Every function refuses where Citus manages the extension's tables, or created the extension on a worker. Leases 56xx.
-\pset format unaligned
-\pset tuples_only on
 SELECT t.clean();
 SELECT t.have(1, 'known');
 BEGIN;

@@ -1,7 +1,4 @@
 -- claim_attribute and unclaim_attribute: refusals, privileges, locks.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 -- signatures, and the privileges of a cell that owns no captured table
 BEGIN;
 CREATE ROLE regress_claims_fresh;

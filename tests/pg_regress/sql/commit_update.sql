@@ -1,7 +1,4 @@
 -- commit_update.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
 -- commit_update makes creates ACTIVE and deletes destroys

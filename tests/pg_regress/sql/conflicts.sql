@@ -1,7 +1,4 @@
 -- Every reason for a conflict, their order, and their SQLSTATE.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'mine', 'mine2'); SELECT t.have(2, 'theirs', 'theirs2', 'theirs3');
 SELECT claims.begin_update(1, t.creates('my lease'), t.destroys('mine2'), t.u(1100));

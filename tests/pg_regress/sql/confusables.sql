@@ -1,7 +1,4 @@
 -- Look-alikes: names of types that refuse them.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.skeletons;
 SELECT claims.add_bucket_type(110, 'HANDLES', 'username', 'reject'), claims.add_bucket_type(111, 'HOSTS', 'domain', 'reject'),
        claims.add_bucket_type(112, 'NICKS', 'username', 'allow'), claims.add_bucket_type(113, 'BYTES', 'exact', 'reject');

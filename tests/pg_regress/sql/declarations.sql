@@ -1,7 +1,4 @@
 -- Several declarations of a column, each with its condition.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one;

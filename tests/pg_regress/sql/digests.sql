@@ -1,7 +1,4 @@
 -- digest_records, digest_expected and expected_records are equal exactly when the range has no discrepancy.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE COLLATION t.alike (provider = icu, locale = 'und-u-ks-level1', deterministic = false);
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text COLLATE t.alike, name varchar(2000) COLLATE "tr-x-icu", owner_id int,

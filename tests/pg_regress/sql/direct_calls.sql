@@ -1,6 +1,4 @@
 -- Trigger functions called directly: SQLSTATE 39P01 or 39P03, and 0A000 for those in PL/pgSQL.
-\pset format unaligned
-\pset tuples_only on
 SELECT t.call(format('SELECT %s', p.oid::regprocedure)) FROM pg_proc p
  WHERE p.pronamespace = 'claims'::regnamespace AND p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) ORDER BY p.proname COLLATE "C";
 -- the owner of a claimed table may execute only the functions that its triggers call

@@ -1,7 +1,4 @@
 -- The change feed is written without statements, and as statements would write it.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 CREATE EXTENSION IF NOT EXISTS amcheck;
 SELECT t.clean();
 DELETE FROM claims.change_sets;

@@ -1,7 +1,4 @@
 -- Tracked leases are written without statements, and as statements would write them. The service is in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 CREATE EXTENSION IF NOT EXISTS amcheck;
 SELECT t.clean();

@@ -1,7 +1,4 @@
 -- Begins and settlements write rows without statements, and respect everything that a statement would respect.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 CREATE EXTENSION IF NOT EXISTS amcheck;
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');

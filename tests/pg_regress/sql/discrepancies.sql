@@ -1,7 +1,4 @@
 -- list_discrepancies lists the claims that verify counts. The service is in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.skeletons; DELETE FROM claims.reservations; DELETE FROM claims.claimed_attributes;
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
 SELECT t.keep_caches_of_service();

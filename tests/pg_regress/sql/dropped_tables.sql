@@ -1,7 +1,4 @@
 -- A session drops its plans for captured tables when the tables are dropped.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.requests;
 CREATE FUNCTION t.plans() RETURNS text LANGUAGE sql AS $$
     SELECT CASE WHEN count(*) FILTER (WHERE ident LIKE '%to_jsonb($1) OFFSET 0%') <= 2 THEN 'few' ELSE 'many' END || ' of requests, ' ||

@@ -1,7 +1,4 @@
 -- Enforcement of claimed columns: off, observe, enforce, and the share of names for which the mode holds.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 CREATE SCHEMA app; GRANT ALL ON SCHEMA app TO regress_claims_one, regress_claims_two;

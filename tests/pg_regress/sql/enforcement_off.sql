@@ -1,7 +1,4 @@
 -- A declaration that is off calls for nothing, in verification and import either.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean(); DELETE FROM claims.reservations;
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;

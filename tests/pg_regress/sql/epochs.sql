@@ -1,7 +1,4 @@
 -- Epochs: of several databases that act as one cell, the service follows one. (incident_4_clone_and_backup.sh tests cells.)
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.cell_epochs;
 CREATE FUNCTION t.presents(args text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(c, '[0-9]{4}-[0-9-]+ [0-9:.]+[+-][0-9:]+', '<time>') FROM t.call('SELECT claims.present_epoch(' || args || ')') c $$;

@@ -1,7 +1,4 @@
 -- An epoch counts as soon as it is committed, under every isolation level, and a table that somebody has changed is read, too.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.cell_epochs;
 SELECT t.call('SELECT claims.present_epoch(1, 10)');
 -- under REPEATABLE READ

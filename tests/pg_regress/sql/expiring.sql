@@ -1,7 +1,4 @@
 -- Expiring claims: the database's record and clock decide who holds a key, and until when.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 ALTER SEQUENCE claims.expiring_tokens RESTART;
 -- t.left() rounds the remaining seconds up to the next twenty, for slow machines

@@ -1,7 +1,4 @@
 -- Planner settings and stale statistics do not change the results of expiring claims or the rows they read.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 ANALYZE claims.expiring_claims;
 CREATE FUNCTION t.life(settings text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$

@@ -1,7 +1,4 @@
 -- get_record.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a'); SELECT t.have(2, 'b');
 SELECT claims.begin_update(1, t.creates('c'), t.destroys('a'), t.u(1300));

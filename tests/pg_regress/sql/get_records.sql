@@ -1,7 +1,4 @@
 -- get_records.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b', 'c'); SELECT t.have(2, 'd');
 SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('a', 'USERNAMES', 5))));

@@ -1,7 +1,4 @@
 -- Roles that monitor: what they can read, and how it is revoked.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- pg_temp.rights() lists what a role may do that PUBLIC may not
 CREATE FUNCTION pg_temp.rights(name) RETURNS text LANGUAGE sql AS $$

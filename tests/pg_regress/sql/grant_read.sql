@@ -1,7 +1,4 @@
 -- Routers read single claims and the views, and nothing else.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a');
 -- the functions that a router may execute, all of them

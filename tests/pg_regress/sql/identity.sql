@@ -1,7 +1,4 @@
 -- The caller's identity where PostgreSQL, replication or a restore runs code for another role.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(2, 'victim');
 -- code of a table's owner that a superuser runs (index expression, materialized view) cannot act for a cell

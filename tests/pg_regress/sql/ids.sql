@@ -1,7 +1,4 @@
 -- Id spaces at the service: ranges, who may call, the ends of spaces and of bigint. (ids.sh tests the sequences of cells.)
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 -- t.lease() leases a range and shows it, or the error
 CREATE FUNCTION t.lease(args text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT t.call('SELECT claims.lease_id_range(' || args || ')::text') $$;
 CREATE FUNCTION t.ranges() RETURNS SETOF text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,4 @@
 -- import_claims, preview_import, import_collisions and claims.imports, with a service in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = warning;
 SELECT t.clean(); DELETE FROM claims.reservations;
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;

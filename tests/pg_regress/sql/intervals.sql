@@ -1,6 +1,4 @@
 -- Durations: every function refuses a negative or unrepresentable one, and names the argument.
-\pset format unaligned
-\pset tuples_only on
 SELECT t.clean();
 CREATE FUNCTION t.with_intervals() RETURNS TABLE (function regprocedure, argument text) LANGUAGE sql AS $$
     SELECT p.oid::regprocedure, p.proargnames[a.n] FROM pg_proc p, unnest(p.proargtypes::oid[]) WITH ORDINALITY a(type, n)

@@ -1,7 +1,4 @@
 -- lease_outcome.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SET SESSION AUTHORIZATION regress_claims_one;
 -- lease_outcome of unknown, outstanding, committed and rolled-back leases

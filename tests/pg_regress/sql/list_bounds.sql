@@ -1,7 +1,4 @@
 -- Limits of one answer, however many rows there are.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- leases with payloads of 3 MiB each
 BEGIN;

@@ -1,7 +1,4 @@
 -- list_leases: oldest first, by pages.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT count(claims.begin_update(1, t.creates('l' || n), lease_uuid => t.u(1500 + n))) FROM generate_series(1, 9) n WHERE n % 3 > 0;
 SELECT count(claims.begin_update(2, t.creates('l' || n), lease_uuid => t.u(1500 + n))) FROM generate_series(1, 9) n WHERE n % 3 = 0;

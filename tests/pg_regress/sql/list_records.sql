@@ -1,7 +1,4 @@
 -- list_records: by source type, source id and bucket, in pages and ranges.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- source ids that are numbers, texts and UUIDs; several buckets for one source
 CREATE TEMP TABLE wanted (stype text, sid text, btype text, value text);

@@ -1,7 +1,4 @@
 -- is_available and look_up ask a service, here in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 \pset null NULL
 SET client_min_messages = warning;
 SELECT t.clean(); DELETE FROM claims.reservations;

@@ -1,7 +1,4 @@
 -- A sequence whose values must never return, and which is behind the rows, is reported by check(), with the statement that mends it.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION pg_temp.low(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE found text[]; mend text;

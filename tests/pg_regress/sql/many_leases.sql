@@ -1,7 +1,4 @@
 -- begin_pending and automatic mode send more changes than a batch may have in several leases.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SELECT t.clean();
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;

@@ -1,7 +1,4 @@
 -- Many leases or corrections in one call, some of which fail: the others share one subtransaction (their rows have one xmin).
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- unknown leases are fenced in one subtransaction
 SELECT outcome, settled, count(*)

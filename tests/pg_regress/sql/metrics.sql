@@ -1,7 +1,4 @@
 -- metrics(). The test metrics.sh has the counters in shared memory, which need a preloaded library.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 DELETE FROM claims.requests;
 DELETE FROM claims.expiring_claims;

@@ -1,7 +1,4 @@
 -- Modes: what the service does for cells in each of them. Leases 51xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'mine'); SELECT t.have(2, 'yours');
 SELECT claims.begin_update(1, t.creates('a'), lease_uuid => t.u(5100)), claims.begin_update(2, t.creates('b'), lease_uuid => t.u(5101));

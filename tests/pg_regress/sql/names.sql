@@ -1,7 +1,4 @@
 -- Names: every function accepts every spelling, and the canonical form is stored.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT unicode FROM claims.version();
 

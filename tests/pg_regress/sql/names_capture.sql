@@ -1,7 +1,4 @@
 -- Names in a cell: rows have them as they were entered, claims have the canonical forms.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET claims.service_timeout = '10s';
 SELECT t.clean();

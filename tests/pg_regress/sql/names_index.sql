@@ -1,7 +1,4 @@
 -- The rows that have a name are found by an index on canonical forms, or by reading the table.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 SET claims.service_timeout = '10s';
 SELECT t.clean();

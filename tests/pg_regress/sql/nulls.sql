@@ -1,7 +1,4 @@
 -- NULL for every argument is refused before anything else is checked.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION pg_temp.all_null() RETURNS SETOF text LANGUAGE sql AS $$
     SELECT q.s || ' -> ' || c FROM (VALUES

@@ -1,7 +1,4 @@
 -- Functions that other nodes call where tables are distributed: what they write, and the arguments they refuse. Two tables are shards.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE TABLE claims.claims_5 (LIKE claims.claims INCLUDING ALL);
 CREATE TABLE claims.claims_6 (LIKE claims.claims INCLUDING ALL);

@@ -1,7 +1,4 @@
 -- Begin and commit in one transaction, and several leases in one.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old');
 -- begin and commit in one transaction

@@ -1,6 +1,4 @@
 -- Options that only superusers may set: the role that wrote the command counts, not the one for which PostgreSQL runs it.
-\pset format unaligned
-\pset tuples_only on
 SET client_min_messages = error;
 CREATE ROLE regress_claims_setter;
 GRANT USAGE ON FOREIGN DATA WRAPPER claims_service TO regress_claims_setter;

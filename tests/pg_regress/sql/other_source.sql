@@ -1,7 +1,4 @@
 -- A destroy that names a subject or a source matches only a claim that has them.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- pg_temp.destroy() makes a destroy of route `id` with some of its parts
 CREATE FUNCTION pg_temp.destroy(value text, id bigint, VARIADIC parts text[]) RETURNS jsonb LANGUAGE sql AS $$

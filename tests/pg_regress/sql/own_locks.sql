@@ -1,7 +1,4 @@
 -- Rows that the own transaction has locked, several times and under savepoints, are no conflict.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b');
 SELECT claims.begin_update(1, t.creates('c'), t.destroys('a'), t.u(3300)) = t.u(3300);

@@ -1,7 +1,4 @@
 -- A stored payload has the bytes of the jsonb that PostgreSQL makes of its text, for any number of records; numbers of any size are read.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 CREATE EXTENSION IF NOT EXISTS pageinspect;
 SELECT t.clean();
 -- t.stored() compares a stored payload with the one that PostgreSQL makes of its text: by bytes, by length, and by the place of each record

@@ -1,7 +1,4 @@
 -- A session that has begun a lease settles its rows where it has written them, without a search of the indexes. Another session searches.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- The searches of the two unique indexes since the session has begun.
 CREATE FUNCTION t.searches(OUT leases bigint, OUT claims bigint) LANGUAGE sql AS $$

@@ -1,7 +1,4 @@
 -- The order of errors: NULL, the right to the cell, the batch, the lease's uuid, conflicts.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(2, 'theirs');
 SELECT claims.begin_update(1, t.creates('a'), lease_uuid => t.u(2200));

@@ -1,7 +1,4 @@
 -- What each role may do, with real roles.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a'); SELECT t.have(2, 'b');
 SELECT claims.begin_update(1, t.creates('c'), lease_uuid => t.u(2400)), claims.begin_update(2, t.creates('d'), lease_uuid => t.u(2401));

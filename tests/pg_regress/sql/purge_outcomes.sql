@@ -1,7 +1,4 @@
 -- purge_outcomes deletes outcomes older than claims.outcome_retention.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT claims.begin_update(1, t.creates('a'), lease_uuid => t.u(1200)), claims.commit_update(1, t.u(1200));
 SELECT claims.begin_update(1, t.creates('b'), lease_uuid => t.u(1201)), claims.rollback_update(1, t.u(1201));

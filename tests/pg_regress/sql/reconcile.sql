@@ -1,7 +1,4 @@
 -- reconcile with a service in the same database. Leases 41xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(), t.no_leases();
 -- an unknown server is refused
 SELECT t.call($$SELECT * FROM claims.reconcile(1, 'regress_claims_service')$$);

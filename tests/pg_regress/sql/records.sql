@@ -1,7 +1,4 @@
 -- The view records shows names instead of numbers.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'a', 'b'); SELECT t.have(2, 'c');
 SELECT claims.begin_update(1, jsonb_build_array(t.claim('d', 'EMAILS')), t.destroys('b'), t.u(1700));

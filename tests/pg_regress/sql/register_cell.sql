@@ -1,7 +1,4 @@
 -- Cells and their roles.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT cell_id, name, address FROM claims.cells ORDER BY cell_id;
 

@@ -1,7 +1,4 @@
 -- begin_update repeated with the uuid of an earlier lease.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old');
 SET SESSION AUTHORIZATION regress_claims_one;

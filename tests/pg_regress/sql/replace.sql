@@ -1,7 +1,4 @@
 -- A bucket in both lists of a batch is replaced: it always has an owner, and another row gets it.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- pg_temp.rows() makes one claim for each `name id`
 CREATE FUNCTION pg_temp.rows(VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$

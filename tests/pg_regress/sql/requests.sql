@@ -1,7 +1,4 @@
 -- Requests: first come, first served; a create before its updates; an entity is with one process at a time.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.requests;
 ALTER TABLE claims.requests ALTER id RESTART;
 SET claims.notify_requests = off;

@@ -1,7 +1,4 @@
 -- capture_requests: every change of a table enqueues a request in the same transaction.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.requests;
 SET claims.notify_requests = off;
 CREATE FUNCTION t.captured() RETURNS SETOF text LANGUAGE sql AS $$

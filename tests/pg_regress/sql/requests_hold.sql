@@ -1,7 +1,4 @@
 -- Requests held beyond a transaction: in-progress once the caller commits, and new again when the hold expires.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.requests;
 ALTER TABLE claims.requests ALTER id RESTART;
 SET claims.notify_requests = off;

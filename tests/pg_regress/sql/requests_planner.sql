@@ -1,7 +1,4 @@
 -- Planner settings and stale statistics do not change the results of take_requests or the rows it reads.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET claims.notify_requests = off;
 DELETE FROM claims.requests;
 VACUUM (ANALYZE) claims.requests;

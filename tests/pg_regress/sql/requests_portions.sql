@@ -1,7 +1,4 @@
 -- A take returns at most 16 MiB of text, the first requests by id; the next take returns more.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET claims.notify_requests = off;
 DELETE FROM claims.requests;
 DELETE FROM claims.lost_holds;

@@ -1,7 +1,4 @@
 -- Reserved names, which no cell can claim.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 SELECT claims.add_bucket_type(110, 'HANDLES', 'username', 'reject');
 SELECT t.have(1, 'a');

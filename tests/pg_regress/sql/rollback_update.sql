@@ -1,7 +1,4 @@
 -- rollback_update.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old', 'kept');
 -- rollback_update deletes creates and makes destroys ACTIVE

@@ -1,7 +1,4 @@
 -- A hostile search_path: objects with names that the extension uses, before pg_catalog and in pg_temp.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- a cell's role makes a schema of its own
 CREATE SCHEMA evil AUTHORIZATION regress_claims_one;

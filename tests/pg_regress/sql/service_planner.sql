@@ -1,7 +1,4 @@
 -- Plans made for empty tables find claims by the primary key in full ones, whatever the statistics say.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- dead rows of earlier tests are removed, for they would count as reads
 VACUUM (ANALYZE, INDEX_CLEANUP on) claims.claims, claims.claim_leases;

@@ -1,7 +1,4 @@
 -- Options of claims_service servers and user mappings: libpq's options, each in its place.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = error;
 \set VERBOSITY verbose
 SELECT f.fdwname, f.fdwhandler, f.fdwvalidator::regproc, f.fdwowner = 10, p.proowner = 10,

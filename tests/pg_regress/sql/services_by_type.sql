@@ -1,7 +1,4 @@
 -- Services by type: the names of some bucket types are claimed at one service, those of all others at another one.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT current_database() AS main \gset
 SET client_min_messages = error;
 DROP DATABASE IF EXISTS regress_claims_second;

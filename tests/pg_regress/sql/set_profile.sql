@@ -1,7 +1,4 @@
 -- set_profile: another profile for a type that has names.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;
 SELECT claims.add_bucket_type(110, 'HANDLES'), claims.add_bucket_type(111, 'OTHERS');
 CREATE FUNCTION t.names(type text, VARIADIC vals text[]) RETURNS jsonb LANGUAGE sql AS $$

@@ -4,9 +4,6 @@ SET SESSION AUTHORIZATION regress_claims_one;
 SET claims.max_batch_size = 100000;
 SET claims.outcome_retention = '1s';
 RESET SESSION AUTHORIZATION;
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SET client_min_messages = error;
 SET SESSION AUTHORIZATION regress_claims_one;

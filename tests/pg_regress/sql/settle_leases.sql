@@ -1,7 +1,4 @@
 -- settle_leases.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'old1', 'old2');
 SELECT claims.begin_update(1, t.creates('a'), t.destroys('old1'), t.u(900));

@@ -1,7 +1,4 @@
 -- Expiring claims and requests: NULL, invalid and too long arguments are refused and change nothing.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;
 CREATE TABLE t.plain (token bigint);

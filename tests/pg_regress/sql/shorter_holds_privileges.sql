@@ -1,7 +1,4 @@
 -- Privileges on expiring claims and requests: workers all kinds and queues, administrators the rest, PUBLIC nothing.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;
 SET client_min_messages = warning;

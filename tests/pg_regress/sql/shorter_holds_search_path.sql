@@ -1,7 +1,4 @@
 -- A hostile search_path: objects with names that expiring claims and requests use, before pg_catalog and in pg_temp.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = warning;
 DELETE FROM claims.expiring_claims;
 DELETE FROM claims.requests;

@@ -1,7 +1,4 @@
 -- skip_capture: nothing is captured in the rest of the transaction; foreign keys and other triggers work.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = warning;
 CREATE SCHEMA skip;
 CREATE TABLE skip.groups (id bigint PRIMARY KEY);

@@ -1,7 +1,4 @@
 -- skip_missing: begins without the destroys whose claims are not there for them.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT claims.commit_update(1,
     claims.begin_update(1, jsonb_build_array(t.claim('a', 'ROUTES', 1), t.claim('b', 'ROUTES', 2), t.claim('c', 'ROUTES', 3))));

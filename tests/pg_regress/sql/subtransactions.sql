@@ -1,7 +1,4 @@
 -- Savepoints and subtransactions: a caught error leaves nothing behind.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(2, 'theirs');
 SET SESSION AUTHORIZATION regress_claims_one;

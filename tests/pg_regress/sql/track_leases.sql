@@ -1,7 +1,4 @@
 -- The cell's side in one session: track, forget, judge, fences. Leases 40xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.no_leases();
 

@@ -1,7 +1,4 @@
 -- Transfers: claims of some subjects move to another cell. Transfers and leases 61xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- t.own() claims names for a subject id
 CREATE FUNCTION t.own(cell bigint, id bigint, VARIADIC vals text[]) RETURNS void LANGUAGE sql AS $$

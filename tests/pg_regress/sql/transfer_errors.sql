@@ -1,7 +1,4 @@
 -- Transfers: refusals, privileges, and other functions on claims that a transfer holds. Transfers and leases 62xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION t.groups(VARIADIC ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
     SELECT jsonb_build_array(jsonb_build_object('type', 'GROUP', 'ids', ids))

@@ -1,7 +1,4 @@
 -- Plans made for empty tables read no more than a transfer needs when the tables are full. Transfers 64xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 VACUUM (ANALYZE, INDEX_CLEANUP on) claims.claims, claims.claim_leases, claims.cell_transfers, claims.transfer_subjects;
 \c

@@ -1,7 +1,4 @@
 -- Verification of both cells during a transfer: nothing is corrected, and claims at their cell are in order. Transfers 63xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION t.groups(VARIADIC ids bigint[]) RETURNS jsonb LANGUAGE sql AS $$
     SELECT jsonb_build_array(jsonb_build_object('type', 'GROUP', 'ids', ids))

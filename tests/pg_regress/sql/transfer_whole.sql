@@ -1,7 +1,4 @@
 -- Transfers of all claims of a cell. Transfers and leases 65xx.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE FUNCTION t.whole(n int, from_cell bigint DEFAULT 1, to_cell bigint DEFAULT 2, max_runtime interval DEFAULT NULL) RETURNS SETOF text
 LANGUAGE sql AS $$

@@ -1,7 +1,4 @@
 -- try_begin_update.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.have(1, 'mine'); SELECT t.have(2, 'theirs');
 SET SESSION AUTHORIZATION regress_claims_one;

@@ -1,7 +1,4 @@
 -- Types with several names: all are accepted, one is shown.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT kind, id, name, aliases FROM claims.list_types() WHERE aliases <> '{}';
 SELECT kind, count(*) FROM claims.list_types() GROUP BY kind ORDER BY kind;

@@ -1,7 +1,4 @@
 -- The tables of types: their first contents, and adding types.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- the types of the extension
 SELECT id, name FROM claims.bucket_types ORDER BY id;

@@ -1,7 +1,4 @@
 -- unclaimed_rows: whether every row has its claim. And what import and verification say about names that cannot be claimed.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SET client_min_messages = warning;
 SELECT t.clean(); DELETE FROM claims.claimed_attributes;
 CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO PUBLIC;

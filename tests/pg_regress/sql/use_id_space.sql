@@ -1,7 +1,4 @@
 -- Sequences that draw from ranges of ids: who may declare them, and what is refused. (ids.sh tests them with a service.)
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 GRANT CREATE ON SCHEMA public TO regress_claims_one;
 SET ROLE regress_claims_one;
 CREATE TABLE rows (id bigserial, small smallserial, name text);

@@ -1,7 +1,4 @@
 -- Values are compared byte by byte and returned unchanged.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- values that some comparison takes for equal
 CREATE TEMP TABLE v (n int, value text);

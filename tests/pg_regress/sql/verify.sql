@@ -1,7 +1,4 @@
 -- verify in a cell, with a service in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
 SELECT t.call($$SELECT * FROM claims.verify(1, 'regress_claims_verify', 'RAILS_TABLE_ROUTES')$$);

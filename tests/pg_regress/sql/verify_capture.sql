@@ -1,7 +1,4 @@
 -- Capture and verification agree: capture claims what verification expects.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SELECT t.keep_caches_of_service();
 DO $$ BEGIN

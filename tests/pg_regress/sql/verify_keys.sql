@@ -1,7 +1,4 @@
 -- Verification of keys that are no integers: both sides sort the same ids into a range; impossible ids are not extra.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 CREATE SCHEMA keys;
 SET client_min_messages = warning;

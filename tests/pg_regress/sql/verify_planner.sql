@@ -1,7 +1,4 @@
 -- Verification of a range reads only that range: an index leads to its start in the cell and at the service.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 SET client_min_messages = warning;
 CREATE SCHEMA plans;

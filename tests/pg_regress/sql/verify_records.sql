@@ -1,7 +1,4 @@
 -- verify_records at the service: missing, different and extra claims; those left alone; corrections.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 -- t.old_claim() makes a claim of a given age: value, source id, subject id
 CREATE FUNCTION t.old_claim(cell bigint, value text, source text, subject text DEFAULT '9', age interval DEFAULT '2 hours', source_type int DEFAULT 3)

@@ -1,7 +1,4 @@
 -- begin_verification and verify_share: one verification by several workers. The service is in the same database.
-\pset format unaligned
-\pset tuples_only on
-\pset fieldsep ' | '
 SELECT t.clean();
 DELETE FROM claims.expiring_claims;
 CREATE TABLE t.routes (id bigint PRIMARY KEY, path text, grp int);
