@@ -8,7 +8,7 @@
 # each; what differs is in target/tests/citus/KIND-ON/NAME.diff.
 # differences/KIND/NAME.patch has expected differences, with the reason at its head. excluded.KIND lists tests that are left out, one line each with
 # the reason. Workers, which administrators do not use, also leave out those in excluded.KIND.worker.
-. "$(dirname "$0")/../../scripts/lib.sh"
+. "$(dirname "$0")/../scripts/common.bash"
 . "$CLAIMS_ROOT/scripts/lib-test.sh"
 . "$CLAIMS_ROOT/tests/scripts/citus.bash"
 cd "$CLAIMS_ROOT"

@@ -1,4 +1,4 @@
-# An application of examples/ in two cells: its own tests run in cell 2, and reach the database of cell 1, too. Sourced after common.bash.
+# An application of examples/ in two cells: its own tests run in cell 2, and reach the database of cell 1, too. Sourced, never run.
 #   start_application                 starts the shared database and the cells, without the application's tables
 #   in_each_cell COMMAND...           runs a command in each cell, as the application's role
 #   declare_names                     once the tables are there

@@ -1,4 +1,4 @@
-# Three clusters: `shared` keeps the claims, `cell1` and `cell2` are cells with data of their own. Sourced after common.bash.
+# Three clusters: `shared` keeps the claims, `cell1` and `cell2` are cells with data of their own. Sourced, never run.
 #   start_cells                       starts them; the commands below use the extension's own database in each
 #   at shared 'SELECT …'              as the superuser;  as_cell 1 '…' at the service as that cell
 #   open NAME cell1; tell NAME '…'    a session of the cell's application that stays open; sends it SQL and prints the answer
@@ -7,6 +7,9 @@
 #   reconcile 1 [STALE_AFTER]         one pass of recovery, as the application's role
 #   start_wrong_service               a second service, which answers wrongly
 #   agree WHAT                        claims and saved rows are the same, nothing is left over
+[ -z "${CELLS_ARE_READ:-}" ] || return 0
+CELLS_ARE_READ=yes
+. "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 # start_shared [-c setting=value]...: the cluster of the service. A test with another kind of service has a function of its own for it.
 start_shared() { start_cluster shared --fast "$@"; }

@@ -5,6 +5,7 @@
 #   citus_spread 8                          its tables distributed in eight shards
 #   on_coordinator; on_worker 1             later commands use this node; NODES has such a command for each node
 #   citus_start worker3; citus_join worker3 one more node
+. "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 CITUS_DATABASE=${CITUS_DATABASE:-spread}
 CITUS_SETTINGS=${CITUS_SETTINGS:-}
@@ -14,7 +15,6 @@ if [ ! -e "$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension/citus.control" ]; 
   echo 'skipped: this PostgreSQL does not have Citus'
   exit 77
 fi
-CLAIMS_TMP=${CLAIMS_TMP:-$(mktemp -d)}
 
 # They reach each other by their sockets, so no password is needed.
 citus_cluster() {

@@ -1,7 +1,12 @@
-# Shared by the tests in this directory: sourced, never run.
+# Shared by the tests in this directory: sourced, never run. The other files beside it source what they need, so that a test names those alone that
+# it uses itself.
+[ -z "${COMMON_IS_READ:-}" ] || return 0
+COMMON_IS_READ=yes
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
+# A test that is run alone has a cluster and a folder of its own.
 [ -n "${PGHOST:-}" ] || start_cluster scripts --fast
+[ -n "${CLAIMS_TMP:-}" ] || export CLAIMS_TMP=$(mktemp -d /tmp/claims-test.XXXXXX)
 
 # A fresh database of that name with the extension, and two cells. Roles are the cluster's: they may be there already.
 fresh_database() {

@@ -1,7 +1,8 @@
-# Disturbs the clusters of a campaign. Sourced after cells.bash.
+# Disturbs the clusters of a campaign. Sourced, never run.
 #   stop_service CLUSTER SECONDS      stops the backends of clients there for some seconds, whatever they are doing
 #   prepare_cells TIMEOUT             the cells of a campaign: they call the service through $proxy, and claim their names
 #   kill_backend CLUSTER              kills a backend of a client or a worker, at random: the postmaster then starts everything anew
+. "$(dirname "${BASH_SOURCE[0]}")/cells.bash"
 
 # prepare_cells TIMEOUT: both cells call the service through a proxy, whose port is $proxy, and wait for TIMEOUT. Cell 2 claims its names by itself.
 prepare_cells() {

@@ -1,4 +1,4 @@
-# A service and two cells that are made by the commands of docs/cell/first-steps.md, with TLS. Sourced after common.bash.
+# A service and two cells that are made by the commands of docs/cell/first-steps.md, with TLS. Sourced, never run.
 #
 #   start_documented               starts the clusters `shared`, `cell1` and `cell2`, and executes the document's blocks
 #   as ROLE SERVICE|CELL1|CELL2 '…'  as a role, in database `names` of the service or `app` of a cell
@@ -6,6 +6,7 @@
 #   start_machines                 only the clusters, with a service and two databases of cells: sections 1 and 2, without profiles and claimed columns
 #   follow SECTION STEP [PLACE [WORD]]  a step of docs/runbook.md, `Look`, `Act 3`: executes its commands as the roles named there
 # Fills in the values that a reader would: passwords, the host's address, the path of the root certificate. The rest stays unchanged.
+. "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 steps() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/steps.py" "$CLAIMS_ROOT" "$@"; }
 

@@ -1,4 +1,5 @@
-# Imports of cell 1, whose table `routes` is declared: to be read after cells.bash.
+# Imports of cell 1, whose table `routes` is declared. Sourced, never run.
+. "$(dirname "${BASH_SOURCE[0]}")/cells.bash"
 
 import="CALL claims.import_claims(1, 'service', 'RAILS_TABLE_ROUTES'"
 # state [SOURCE_TYPE]: the state of the import.

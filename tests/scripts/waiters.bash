@@ -1,4 +1,5 @@
 # Sessions that wait for names (claims.lease_wait), in the background: sourced, never run.
+. "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 names() { local list=; for value in "$@"; do list="$list${list:+, }$(claim "$value")"; done; printf '[%s]' "$list"; }
 # waits JOB CELL PRIORITY WAIT NAME...: a session that begins in the background, and ends.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A Rails application in two cells in automatic mode: examples/activerecord, with Rails' own tests.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 env -u RUBYOPT ruby -e 'require "active_record"; require "active_job"; require "minitest"; require "pg"' 2>/dev/null || skip 'ruby has no activerecord, activejob, minitest or pg'

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A Django application in two cells in automatic mode: examples/django, with Django's own tests.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 needs_python django psycopg2

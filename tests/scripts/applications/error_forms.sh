@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The error of a name that is taken in another cell has the form that frameworks read, each in its way: Sequelize, Prisma, Objection, Ecto, Hibernate
 # and others. error_forms.py has what each reads.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 needs_python psycopg2

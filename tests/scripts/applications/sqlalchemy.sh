@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # An SQLAlchemy application in two cells in automatic mode: examples/sqlalchemy, with pytest.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 needs_python sqlalchemy pytest psycopg2

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # An application with sqlx in two cells in automatic mode: examples/sqlx, with cargo test.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 cd "$CLAIMS_ROOT/examples/sqlx"

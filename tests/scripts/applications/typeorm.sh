@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A TypeORM application in two cells in automatic mode: examples/typeorm, with the test runner of Node.js.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../applications.bash"
 
 command -v npm >/dev/null || skip 'there is no npm'

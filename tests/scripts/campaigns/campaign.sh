@@ -5,8 +5,6 @@
 # a busy machine as much longer as it needs for enough to happen. With CAMPAIGN_WORKERS=yes the library is preloaded, and the cells'
 # background workers do the recovery. They are killed, too; and a table of the service has a trigger, so the calls write with statements.
 # test: long
-. "$(dirname "$0")/../common.bash"
-. "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../disturb.bash"
 
 seconds=${CAMPAIGN_SECONDS:-30}

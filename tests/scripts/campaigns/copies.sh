@@ -3,7 +3,6 @@
 # A campaign: copies of a cell's database beside their original, on one machine, while the cell saves. Crashes, restarts, promotions, takeovers after
 # silence and adoptions come in random order. Of all databases only one acts at any time: its saves never fail with 55000, those of the
 # others always do. At the end no name has two owners, and recovery leaves nothing. CAMPAIGN_SECONDS is how long it takes, CAMPAIGN_SEED repeats an order.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 seed=${CAMPAIGN_SEED:-$RANDOM}

@@ -2,7 +2,6 @@
 # Sessions of a cell that wait long for names which another cell has leased, transactions that are left open after a call, and kills of both and of
 # their connections, for 20 seconds or CAMPAIGN_SECONDS. Ordinary saves of the cell go on beside them: none is refused for want of a turn or a
 # place, and none waits long. In the end no turn, place or waiter is left.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 seconds=${CAMPAIGN_SECONDS:-20}

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Two cells without the extension, contrib/cell in its place: processes that save, recovery beside them every half second, and kills of
 # postmasters, backends and saving processes. First each way in which a save can end (plain_cell_endings.py). At the end every saved row has its claim, every claim its row, and no lease is left.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 python=$(for python in python3 /usr/bin/python3; do ! "$python" -c 'import psycopg' 2>/dev/null || { echo "$python"; break; }; done)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # An application in the shared database claims in its own transactions, and later moves to a database of its own. Nobody gets one of its
 # names meanwhile, and after it only by its deletes.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Many sessions at one service: they call it in the order of their arrival, wait for places where it is full, and close what they do not use.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c max_connections=100

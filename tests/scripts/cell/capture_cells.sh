@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Capture between separate clusters: begin_pending and automatic mode, conflicts, a service that is down or silent, crashes, a dump.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The errors of saves whose names are taken or leased elsewhere: SQLSTATE, message, DETAIL and fields, as drivers and frameworks read them.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

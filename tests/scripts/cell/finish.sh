@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # finish() while another session is settling the same lease, has just settled it, or does not end.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

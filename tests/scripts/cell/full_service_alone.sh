@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Without preloading: a session that finds no place at a full service tries again within its timeout, and one that does not call closes its connection.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Two services that are both full, and sessions that have a connection to one and need a place at the other one: they do not wait for each other.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c max_connections=60

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # import_claims() beside writers, with rows that are being renamed and deleted, and with crashes of the cell and of the service.
 # test: long
-. "$(dirname "$0")/../common.bash"
-. "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../imports.bash"
 
 ROWS=6000

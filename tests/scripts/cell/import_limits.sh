@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # The bounds of import_claims(): its pace, its time, its locks, its limits at the service, collisions with another cell, a service whose disk
 # is full, and two imports side by side.
-. "$(dirname "$0")/../common.bash"
-. "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../imports.bash"
 
 ROWS=3000

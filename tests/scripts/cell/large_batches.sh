@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Saves of very many names at once, where the service allows them: all their conflicts are taken, and however large the answer of the service is, the
 # error is that of a name that is taken.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 start_cells
 

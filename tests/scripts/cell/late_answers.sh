@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # An answer that comes after its call has ended: the session keeps the connection, and drops the answer before it sends the next call. It is never taken
 # for another one, whatever it is, and a connection whose late answer does not come is replaced.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=fatal

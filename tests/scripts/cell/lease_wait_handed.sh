@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A save in a cell waits at the service for a name that another lease holds: within claims.service_timeout, and without a failure for the breaker.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 start_cells -c shared_preload_libraries=claims
 

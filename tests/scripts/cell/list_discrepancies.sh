@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # list_discrepancies transfers only ranges that differ: it asks for digests of 20,000 correct claims, and compares the records near the wrong one.
 # Only roles that may act for the cell may call it, and not on a standby.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=panic

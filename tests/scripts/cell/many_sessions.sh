@@ -3,7 +3,6 @@
 # as many saves a second as the service has for those that it lets in. With the service dead they fail at once. FLEET_SESSIONS and FLEET_PLACES are
 # the numbers, FLEET_SECONDS how long they save.
 # test: timed
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 sessions=${FLEET_SESSIONS:-40} places=${FLEET_PLACES:-8} seconds=${FLEET_SECONDS:-4}

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Saves of observed names: whatever the service does, no save fails, and none is delayed by more than its limit.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=fatal

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The counts and warnings of a pass of recovery, with a service in another cluster; and transaction ids of unknown state.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Failures between begin_update and commit_update, each with separate clusters, and what recovery does about them.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 # The WAL writer sleeps: only what was flushed at its commit survives a crash.

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Recovery concurrent with the application and with itself: every order of their steps, with separate clusters.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

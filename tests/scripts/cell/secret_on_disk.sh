@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The secret of a cell is a file on the disk of its server, as first steps recommend: a dump does not have it, and a copy of the database elsewhere
 # can do nothing at the service. With a password in the user mapping the copy acts as the cell.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"
 

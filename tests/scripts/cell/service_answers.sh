@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A service that answers wrongly (wrong_service.py): a call accepts only a correct answer and otherwise fails, a wait ends in time and obeys cancels
 # and shutdowns, and memory is bounded.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The breaker: a service that is down is not called for a while; its errors do not count as failures.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

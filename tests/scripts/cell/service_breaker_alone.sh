@@ -2,7 +2,6 @@
 # The shared breaker and a session that tries to open it: short timeouts, cancels and large requests do not count as failures, and one session alone
 # cannot stop the others.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims

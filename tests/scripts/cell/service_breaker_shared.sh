@@ -2,7 +2,6 @@
 # The breaker with a preloaded library: all sessions of the server share it, so that they do not wait one by one for a dead service.
 # test: timed
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c max_connections=260

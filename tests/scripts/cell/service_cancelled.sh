@@ -2,7 +2,6 @@
 # A call that is cancelled at the service, by its statement_timeout or pg_cancel_backend, is an error like any other: recovery
 # continues with the other leases. A cancel of the cell's own statement ends it, also where both come at once.
 # test: timed
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The connection to the service: its lifetime, failures, and what is sent at the end of a transaction.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c log_connections=on -c log_statement=all -c log_min_messages=warning

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Ends of transactions, of connections and of owners: with a full send buffer, with parallel queries, and when the server, the mapping or the owner of
 # the connection is dropped.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c max_worker_processes=12 -c max_parallel_workers=8

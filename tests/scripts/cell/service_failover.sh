@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A cell whose service has several hosts: it uses the one that is the primary, and the next one after a failover.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

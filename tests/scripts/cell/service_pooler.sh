@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A pooler in transaction mode between cell and service: each transaction gets another session of the service.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A switch-over that a kept connection survives: primary and standby change places behind a pooler, which keeps the connections of its clients and
 # connects to the old primary again.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

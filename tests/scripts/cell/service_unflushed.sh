@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The service need not flush the commit that a session sends after its own COMMIT: a crash there may undo it. Confirmed outcomes, and tracked rows
 # deleted after them, are never lost.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims

@@ -2,7 +2,6 @@
 # Transactions with names of two services, killed at every step of the protocol: all names or none, after recovery at each service by itself. One
 # service is dead: names of the other one are saved, and settled.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Verification between separate clusters, a service and two cells: an unreachable service, a killed verifier, another
 # locale in the cell, and the progress as seen by another session.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Capture and verification of tables whose keys are uuids or texts, between separate clusters: the same as with
 # integers, damage at both ends and beyond them, an empty table, calls that stop at max_runtime, several workers.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c max_parallel_workers_per_gather=0

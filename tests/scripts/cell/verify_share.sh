@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Several workers of one verification, between separate clusters: four at once; one killed with SIGKILL; one
 # terminated; one suspended within a range that continues when everything is done.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

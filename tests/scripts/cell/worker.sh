@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The background worker: its jobs in a cell and at the service, and the failures that it survives.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 # Recovery does not run for now: leases that are settled are settled because their transactions committed.

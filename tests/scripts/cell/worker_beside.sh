@@ -2,7 +2,6 @@
 # The worker's promise: committed leases are settled within a second beside the verification of many rows, an import and a purge, for three cells in
 # one server. WORKER_ROWS is the number of rows and of outcomes, WORKER_PROMISE_MS the longest time until a lease is settled.
 # test: timed
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 rows=${WORKER_ROWS:-30000} promise=${WORKER_PROMISE_MS:-5000}

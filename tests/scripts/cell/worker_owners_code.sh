@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Committed leases are settled although the owner of a claimed table delays the worker by a condition that sleeps, or a locked table.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s -c claims.verify_interval=1s

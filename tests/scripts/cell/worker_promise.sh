@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The worker settles committed leases beside long passes, keeps its intervals over restarts, and verifies only with a slot of the service.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.verification_slots=1

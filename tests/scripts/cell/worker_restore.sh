@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The background worker of a database that is being restored from a dump: it begins when the dump's epochs are there, and does not make one itself.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 # Recovery runs once, then in an hour.

@@ -4,7 +4,6 @@
 # may take beyond that on the idle machine.
 # test: timed
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 promise=${WORKER_PROMISE_MS:-4000}

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The worker settles whatever ALTER DATABASE and ALTER ROLE set for the sessions of applications: it sets what it needs for itself.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1s -c max_prepared_transactions=2

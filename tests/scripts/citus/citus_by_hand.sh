@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Tables of claims that were distributed by Citus' own functions: every function refuses on every node, also in open sessions, instead of reading an
 # empty table; other work in the database continues, and nothing is lost.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 refused='the tables of claims cannot be distributed'

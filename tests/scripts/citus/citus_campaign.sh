@@ -5,8 +5,6 @@
 # service. CAMPAIGN_SECONDS is how long it takes.
 # test: long
 export CITUS_DATABASE=postgres CAMPAIGN_WORKERS=yes
-. "$(dirname "$0")/../common.bash"
-. "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../disturb.bash"
 . "$(dirname "$0")/../citus.bash"
 

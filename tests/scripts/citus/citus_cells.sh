@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # The databases of cells at a distributed service: automatic mode and capture, recovery, verification, import and the worker, with all nodes and with one
 # of three down. The leases of a cell are on the nodes of their first names, so that a save needs no other node.
-. "$(dirname "$0")/../common.bash"
 CITUS_DATABASE=postgres
 . "$(dirname "$0")/../citus.bash"
-. "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../imports.bash"
 
 CITUS_SETTINGS='-c synchronous_commit=on -c log_min_messages=panic -c shared_preload_libraries=citus,claims'

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The change feed on distributed tables: every node returns the same changes in the same order, each once and none left out, with late commits,
 # crashes and commits between their two phases; no reader gets a change that another node does not show yet.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # Without autovacuum: where a table has statistics, planning a query reads rows at the ends of its index, which are counted below.

@@ -2,7 +2,6 @@
 # Nodes of a Citus cluster that crash at chosen moments: right after an answer to a cell, with no other flush; in an open transaction; between PREPARE
 # TRANSACTION and COMMIT PREPARED, the coordinator and a worker. Acknowledged calls survive, a batch is complete or absent, and undecided claims are
 # in_flight.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # Commits are not flushed by default, nor by the WAL writer. Recovery runs only when it is called.

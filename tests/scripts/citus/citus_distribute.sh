@@ -2,7 +2,6 @@
 # claims.distribute() of many claims while cells work on the coordinator: they begin and commit, settle earlier leases, and read. It shows its
 # progress, no acknowledged call is lost, and the test measures how long begins and settlements were refused.
 # DISTRIBUTE_CLAIMS: how many claims there are (50000).
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 claims=${DISTRIBUTE_CLAIMS:-50000}

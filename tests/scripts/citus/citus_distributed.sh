@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Distributed tables: rows from before claims.distribute() are kept; sessions on different nodes get the answers that sessions of one node get,
 # without waiting; functions that distributed claims do not have are 0A000.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 detail() { psql -XqAt -v VERBOSITY=default -c "$1" 2>&1 | sed -n 's/^DETAIL:  //p' | head -1; }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # docs/operations.md, With Citus, as it stands: an owner without LOGIN cannot create the extension in a cluster of several nodes, one with LOGIN can, and nobody but the nodes
 # logs in as it.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 . "$(dirname "$0")/../documented.bash"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Begins and settlements send few messages to other nodes, each for all shards of a node. Writes that Citus does not know of do no harm:
 # shards that are being moved are not written, and a transaction that has statements of its own finds what it has written.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # pg_dist_transaction keeps a row for each node of a commit in two phases.

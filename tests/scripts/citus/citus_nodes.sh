@@ -2,7 +2,6 @@
 # A Citus cluster that changes while cells save on all of its nodes: a node is added, shards move to it in each of the ways that Citus has,
 # another node is emptied and removed. Acknowledged calls survive. Then a dump is restored into
 # a database without Citus, and into a new one that is distributed again.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 citus_cluster 2 -c wal_level=logical

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Operating distributed claims: release_records frees claims that no lease holds, on all nodes, without waiting; metrics() returns the same on every
 # node, for all nodes, and still works when one is down.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 CITUS_SETTINGS='-c shared_preload_libraries=citus,claims -c claims.databases=spread'

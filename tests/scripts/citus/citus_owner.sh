@@ -3,7 +3,6 @@
 # is added, as Citus's own superuser: the calls that fail because of it and check() report that, and a superuser's refresh_grants() or distribute()
 # corrects it. Then nodes are added, shards move, and nodes are emptied and taken away, while cells save. A repair by hand, in one
 # transaction that ends in check(), is made as the owner.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 citus_cluster 1 -c wal_level=logical

@@ -2,7 +2,6 @@
 # Distributed claims give the same answers in whatever plan their functions are called: in a parallel one, where PostgreSQL would have a
 # parallel worker call what is PARALLEL SAFE, and under each plan_cache_mode and without Citus's fast path. In one database parallel workers call what only
 # reads; queries with the functions of distributed claims are not parallel.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 citus_cluster 2

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Another profile for a type with distributed names: claims move between shards, and only their names change; no node claims by the old profile
 # meanwhile, also if a node has crashed between the two phases of the change.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # Recovery comes when it is called.

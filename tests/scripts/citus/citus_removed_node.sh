@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A node that was removed from the cluster keeps its catalogs, and its server runs on. What it then writes is refused by the nodes of the shards: no
 # name gets two owners, whether the shards have moved since or not, and no lease is begun or settled.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 citus_cluster 2

@@ -3,7 +3,6 @@
 # and read, by single calls and in longer transactions, while statements are cancelled, backends killed and nodes crashed. By what the clients
 # were told every bucket has had one owner at a time, and the tables end as that history does. Then a shorter run in which somebody
 # takes one claim away by hand: the same check has to find it. STRESS_SECONDS is how long the first one takes.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 seconds=${STRESS_SECONDS:-30}

@@ -2,7 +2,6 @@
 # Transfers of distributed claims: one that is open when the tables are distributed; every node says the
 # same cell, beside begins on all of them; nodes that crash between the two phases of each act, with reads that say the right cell all
 # the time.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # Recovery comes when it is called.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Four clients claim names while claims.distribute() runs, while a shard moves to another node, and while nodes are killed: acknowledged claims exist
 # afterwards, failed calls left no rows, and check() finds nothing.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 citus_cluster 2 -c wal_level=logical

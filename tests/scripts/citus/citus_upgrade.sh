@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # ALTER EXTENSION claims UPDATE of release 1.1.0 whose tables are distributed, with data: Citus runs it on every node. Afterwards tables and shards are as in a
 # cluster that was distributed with this version, cells save on every node, and leases from before end.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../citus.bash"
 
 # What distribute() of 1.1.0 did: the library of this version does not do it with the old tables.

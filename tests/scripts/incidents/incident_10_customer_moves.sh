@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A customer moves from one cell to another while a router asks and goes to the returned cell, verification with corrections runs in both
 # cells, and both save: never a gap, never a wrong cell. CUSTOMER_CLAIMS and READS_A_SECOND make it larger.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 claims=${CUSTOMER_CLAIMS:-3000}

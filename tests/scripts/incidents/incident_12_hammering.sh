@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # test: timed
 # One cell begins too many leases: the test finds the cell, limits it whatever it sets, and checks that the others are served.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c log_min_messages=panic

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Who had this name last week? Without the change feed the answer is since when its owner has had it, in spite of transfers; with the feed every
 # owner. Commands and roles are those of docs/runbook.md.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 
 start_documented

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Claims are switched off in an emergency: the service is gone, or the extension itself fails. Saves go through, and afterwards all names are claimed
 # that no other cell has claimed meanwhile. Commands and roles are those of docs/runbook.md.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"
 

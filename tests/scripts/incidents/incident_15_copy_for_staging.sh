@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A copy of a cell's database for staging, with the secret in it: without claims, and with a service of its own. Production notices nothing. Commands and roles are
 # those of docs/runbook.md.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"
 

@@ -4,7 +4,6 @@
 # The service hangs for a second every now and then, and saves that observe leave names unclaimed; in the end every row has its claim.
 # ROLLOUT_ROWS: rows from before in cell 1 (3000), ROLLOUT_ROWS_2: in cell 2 (a tenth of that). ROLLOUT_HANG: seconds between two hangs (10).
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 . "$(dirname "$0")/../documented.bash"
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A cell's database is gone for good: an administrator who is no superuser frees its names and removes the cell.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

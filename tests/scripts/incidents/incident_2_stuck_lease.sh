@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A lease is stuck for days: the test finds its names, its cell, and the session of its local transaction.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

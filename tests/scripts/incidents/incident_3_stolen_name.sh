@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A name of another cell: a row of cell 1 has it, and by a bug cell 2 has its claim. The claim goes to cell 1, and both cells' tables agree.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A cell is restored from an old backup, and a clone of it runs by mistake beside it. Neither decides anything about what the other
 # one has saved; adopt_cell says which one is the cell.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

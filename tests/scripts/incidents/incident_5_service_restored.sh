@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The shared database is restored from yesterday's backup; and another time it fails over and has lost its last second. Cells use names that it has
 # lost: no cell gets one before every cell is compared.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c log_min_messages=panic

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The service's disk is full: first for its tables, then for its log, which stops the server. No acknowledged call is lost, no name has two owners,
 # and with free space everything works again.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 disk=$(cd /tmp && mktemp -d /tmp/claims-disk.XXXXXX)

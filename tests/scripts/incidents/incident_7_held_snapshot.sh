@@ -2,7 +2,6 @@
 # test: timed
 # A report holds its snapshot for hours while leases come and go: seen by metrics(), named, and ended. Reading by key, begins and commits are as
 # fast as before all the while, and so are lists of leases, where the library is preloaded. INCIDENT_LEASES: how many leases (40000).
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 leases=${INCIDENT_LEASES:-40000}

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The service's clock jumps a week ahead, and back. No decision is wrong meanwhile; rows dated in the future are listed, settled and verified like
 # others.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 library=$(find /usr/lib -name libfaketime.so.1 2>/dev/null | head -1)

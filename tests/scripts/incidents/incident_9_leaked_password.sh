@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # A role's password leaked: the test finds its changes, locks the role out, gives the cell a new role, and corrects the changes.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

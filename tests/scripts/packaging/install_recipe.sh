@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # docs/operations.md, Installing, as it stands: in a server that has never heard of claims, and in another database of a server that has the role already. The owner
 # is no superuser, and nobody logs in as it.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 
 start_cluster installed --fast

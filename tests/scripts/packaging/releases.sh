@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Released scripts are unchanged, and can be upgraded to the version that is built.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../upgrade/upgrade.bash"
 
 releases=$CLAIMS_ROOT/sql/releases

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Commands that documents have in their text, word for word: the audit of who is connected already, a new password without a gap, and the rights with
 # which an administrator of a cell moves a customer's rows.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 
 spans() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/spans.py" "$CLAIMS_ROOT" "$@"; }

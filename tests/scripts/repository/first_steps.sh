@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # docs/cell/first-steps.md as it stands: its commands make a service and two cells that work, over TLS, with the secret on the cell's disk.
 # No role is a superuser without need. At the end the extension is removed by the commands of docs/operations.md.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 
 start_documented

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Executes every command of docs/runbook.md as the role named there, on the service and the two cells of docs/cell/first-steps.md: none fails, none
 # warns.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../documented.bash"
 
 start_documented

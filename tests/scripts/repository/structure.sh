@@ -5,6 +5,12 @@
 
 expect 'every program of tests/scripts has a name of its own' "$(find "$CLAIMS_ROOT/tests/scripts" -name '*.sh' -printf '%f\n' | LC_ALL=C sort | uniq -d)" ''
 
+# sourced_twice ROOT: the programs that source common.bash, and also a file that sources it.
+sourced_twice() {
+  (cd "$1/tests/scripts" && grep -lE '^\. .*/common\.bash"' ./*/*.sh | xargs grep -lE '^\. .*/(cells|citus|applications|documented|waiters|imports|disturb|upgrade)\.bash"') || true
+}
+expect 'a program sources only what it uses itself' "$(sourced_twice "$CLAIMS_ROOT")" ''
+
 expect 'every part of an upgrade has a number of its own' "$(find "$CLAIMS_ROOT/sql/upgrade" -name '[0-9]*.sql' -printf '%h/%f\n' | sed -E 's/(.*\/[0-9]+)-.*/\1/' | LC_ALL=C sort | uniq -d)" ''
 
 circles() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/structure.py" "$@"; }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Every admin action leaves a row in claims.admin_log and a line in the server's log, with roles, arguments, reason and counts. The test reads from
 # the catalog and from src/ which functions are admin actions: a new one fails here until it is tested, or listed as none.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 # At PostgreSQL's own default a line of level LOG is written.

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The audit log: refused begins and denied calls reach it through shared memory, with what is lost counted; settled leases are exact, whatever crashes;
 # the worker purges what is old; a dump has the log.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres

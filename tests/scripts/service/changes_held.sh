@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Which transaction holds back the change feed: metrics() and check() say who, and of which cell, whatever it has written and in whatever database. With
 # claims.change_feed_idle_timeout the worker ends sessions that do so while they are idle.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cluster held --fast -c claims.change_feed=on -c shared_preload_libraries=claims -c claims.databases=script_changes_held

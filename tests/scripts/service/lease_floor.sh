@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Lists of leases that do not read past the rows of settled ones (crates/model/src/low_water.rs) show every lease that their snapshot shows, whatever begins,
 # waits, is prepared, is rolled back, or was dated by a clock that went wrong meanwhile.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c log_min_messages=panic -c autovacuum=off

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Calls that wait for names, where the library is preloaded: order, priority, several names, what a waiter holds, cancels, deaths, wake-ups by every
 # way in which a lease ends, metrics.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 start_cluster waits --fast -c shared_preload_libraries=claims -c max_prepared_transactions=5
 fresh_database script_waits

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # The bounds of waiting for names: the most calls that may wait, names with one gate, other databases, a standby, the death of the server, and a call
 # that loses a race.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 start_cluster bounds --fast -c shared_preload_libraries=claims
 fresh_database script_bounds

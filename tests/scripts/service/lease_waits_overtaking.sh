@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Calls that find a name free while it is kept for others, and must not take it: a call whose time is over, one that has another batch to try, one
 # that does not wait, and a save with automatic_here, which never waits.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 start_cluster overtaking --fast -c shared_preload_libraries=claims
 fresh_database script_overtaking

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A begin that waits gives the snapshot of its statement up only if the statement has no other value that may be in a TOAST table: VACUUM would
 # remove what it points to.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 start_cluster toast --fast -c shared_preload_libraries=claims -c autovacuum=off
 fresh_database script_toast

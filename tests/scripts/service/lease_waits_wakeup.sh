@@ -2,7 +2,6 @@
 # test: timed
 # The COMMIT that ends a lease wakes its first waiter at once, by every way, and when it is visible; what wakes nobody costs 50 ms, also without
 # preloading, and a dead waiter 100 ms; eight waiters on one name are served in turn.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../waiters.bash"
 work=$CLAIMS_TMP
 # new_cluster NAME [OPTION...]

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The counters of metrics() in shared memory: they count committed calls and answers, and no calls that were rolled back.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c log_min_messages=panic

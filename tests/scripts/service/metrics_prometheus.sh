@@ -3,7 +3,6 @@
 # its cause is made; each query of the dashboard has an answer, with a legend of its own for each series. The rules' `for:` is left out here;
 # metrics_alerts.sh has the rules as they are.
 # test: long
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 here=$(cd "$(dirname "$0")/../../../contrib/prometheus" && pwd)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Point-in-time recovery of the service: a base backup, the archived log, and a mistake. Rows that cells saved since are compared and corrected as the
 # runbook says, and no cell gets a name meanwhile.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # All claims of a cell move to another one while the cell saves: to the last moment before its mode is settle_only, with a crash of the
 # service in and after each step, and one of the cell that leaves a lease outstanding. No claim stays behind, and none is lost.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/../cells.bash"
 
 ROWS=23000

@@ -2,7 +2,6 @@
 # claims.auto_update: the server is restarted with the new library while clients save and call, and the worker updates the extension. No save and
 # no call fails, and no table is written anew: how long they wait does not depend on sizes. Then what stands in the way of the update: a lock, a
 # failure, a crash, a standby.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 . "$(dirname "$0")/../cells.bash"
 

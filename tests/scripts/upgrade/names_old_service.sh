@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # A cell of this version at a service of 1.0.0, which has not all functions that it calls: each call says so, and which side to
 # upgrade. Then the service is upgraded; and at last it has tables of another version of Unicode.
-. "$(dirname "$0")/../common.bash"
 OLD=1.0.0
 . "$(dirname "$0")/upgrade.bash"
 

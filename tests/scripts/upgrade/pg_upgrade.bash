@@ -1,4 +1,4 @@
-# Shared by the tests of pg_upgrade: sourced after common.bash, never run. `place` is a folder of the server's user.
+# Shared by the tests of pg_upgrade: sourced after upgrade.bash, never run. `place` is a folder of the server's user.
 
 # The programs of a major version, with the extension: the ones that run this test, or others; nothing where they have not been
 # built.

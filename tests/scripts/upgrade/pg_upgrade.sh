@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # pg_upgrade of an installation with data, whose owner is no superuser and which came from the last release: to the same major
 # version of PostgreSQL, and on to those that this repository has been built for.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 . "$(dirname "$0")/pg_upgrade.bash"
 

@@ -1,4 +1,5 @@
-# Shared by the tests of upgrades: sourced after common.bash, never run.
+# Shared by the tests of upgrades: sourced, never run.
+. "$(dirname "${BASH_SOURCE[0]}")/../common.bash"
 
 UPGRADE=$CLAIMS_ROOT/tests/scripts/upgrade
 EXTENSIONS=$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The upgrade from the last release, with data; then sessions whose library is older, types in the place of seeds, a missing library.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 
 trap 'rm -f "$EXTENSIONS"/claims--*"$$".sql; cleanup' EXIT

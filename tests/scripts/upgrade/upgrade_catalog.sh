@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # ALTER EXTENSION UPDATE results in the same catalog as CREATE EXTENSION, from every release; differences of every kind are found.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 
 trap 'rm -f "$EXTENSIONS"/claims--*"$$".sql; cleanup' EXIT

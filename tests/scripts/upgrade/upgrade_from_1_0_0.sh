@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The upgrade from 1.0.0, over 1.1.0, with data.
-. "$(dirname "$0")/../common.bash"
 OLD=1.0.0
 . "$(dirname "$0")/upgrade.bash"
 

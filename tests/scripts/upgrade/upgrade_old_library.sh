@@ -2,7 +2,6 @@
 # Sessions that have loaded the last release's library continue to work during ALTER EXTENSION. That
 # library is not in this repository, and building it takes minutes; so this runs only if CLAIMS_OLD_LIBRARY names a folder with
 # its claims.so (from target/package of the release's sources); upgrade.sh uses rows that it has made.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 
 if [ ! -e "${CLAIMS_OLD_LIBRARY:-}/claims.so" ]; then

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The service's tables of 1.0.0 with data: what the upgrade refuses, what it keeps, and which index it takes.
-. "$(dirname "$0")/../common.bash"
 OLD=1.0.0
 . "$(dirname "$0")/upgrade.bash"
 

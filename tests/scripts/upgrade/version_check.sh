@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # The comparison of library and tables passes while a script of claims is running, and at no other time.
-. "$(dirname "$0")/../common.bash"
 . "$(dirname "$0")/upgrade.bash"
 
 trap 'rm -f "$EXTENSIONS"/*"$$"*; cleanup' EXIT
