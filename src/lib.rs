@@ -17,7 +17,6 @@ mod cell_slots;
 mod direct;
 mod error;
 mod holds;
-mod install;
 mod kernel;
 mod refusals;
 mod service;

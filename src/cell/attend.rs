@@ -7,6 +7,12 @@ use crate::{access, arguments};
 use pg::prelude::*;
 use pg::spi;
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/cell/worker.sql",
+    name = "worker",
+    requires = ["admin", cell::attend::attend]
+);
+
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn attend(cell_id: Option<i64>, service: Option<String>) -> Result<(), ErrorReport> {

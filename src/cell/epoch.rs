@@ -28,6 +28,8 @@ use pg::settings::LockWaits;
 use pg::spi::{self, Connection};
 use pg::xact;
 
+::pgrx::extension_sql_file!("../../sql/install/cell/epochs.sql", name = "cell_epochs", requires = ["tables"]);
+
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of attempts: other passes of this database may change the epoch during each of them.

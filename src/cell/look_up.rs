@@ -22,6 +22,12 @@ use pg::roles;
 use pg::spi::{self, Connection};
 use pg::uuid::pg_uuid;
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/cell/look_up.sql",
+    name = "look_up",
+    requires = ["admin", cell::look_up::is_available, cell::look_up::look_up, service::verify::holder::name_holder]
+);
+
 /// A column with a claimed name: the type of its names, and that of their sources.
 struct NamedColumn {
     bucket_type: String,

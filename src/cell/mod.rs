@@ -28,6 +28,19 @@ use crate::error::ClaimsError;
 use pg::shared::Area;
 use pg::uuid::from_pg_uuid;
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/cell/cell.sql",
+    name = "cell",
+    requires = [
+        "admin",
+        cell::track::track_lease,
+        cell::track::forget_leases,
+        cell::recovery::judge::judge_leases,
+        cell::recovery::judge::purge_fences,
+        cell::recovery::reconcile::reconcile
+    ]
+);
+
 /// The cell's areas of shared memory.
 pub static AREAS: [&dyn Area; 8] = [
     &wakeup::WAKEUP_SLOTS,

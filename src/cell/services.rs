@@ -16,6 +16,12 @@ use pg::prelude::*;
 use pg::roles;
 use pg::spi::{self, Connection};
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/cell/services.sql",
+    name = "services",
+    requires = ["admin", cell::services::add_service, cell::services::remove_service]
+);
+
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_service(server_name: Option<Name>, reason: Option<String>) -> Result<(), ErrorReport> {

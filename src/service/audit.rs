@@ -21,6 +21,12 @@ use pg::clock::Moment;
 use pg::spi::Connection;
 use pg::{roles, session};
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/audit.sql",
+    name = "audit",
+    requires = ["tables", service::retention::purge_audit]
+);
+
 /// The most names in one row about names that change hands without a lease.
 const NAMES_PER_ROW: usize = 10_000;
 /// The word for names that a transfer has moved.

@@ -20,6 +20,13 @@ use pg::clock::Moment;
 use pg::prelude::*;
 use pg::{place, roles, spi};
 
+::pgrx::extension_sql_file!("../../sql/install/service/epochs.sql", name = "service_epochs", requires = ["admin"]);
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/acting_cell.sql",
+    name = "acting_cell",
+    requires = ["service_epochs", service::epoch::acting_cell]
+);
+
 /// Takes the epoch that a cell's database presents, with its place. `reconcile`, `verify` and `adopt_cell` call it from the cell. With
 /// `adopt_because` the database becomes the acting one whatever another database has presented. The cell's role asks for that on
 /// behalf of an administrator of the cell's database, because the service cannot tell the cell's databases apart. A change of the

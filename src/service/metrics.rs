@@ -13,6 +13,32 @@ use pg::jsonb::JsonText;
 use pg::prelude::*;
 use pg::process;
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/metrics_distributed.sql",
+    name = "metrics_distributed",
+    requires = ["tables", "transfers", "passes"]
+);
+::pgrx::extension_sql_file!(
+    "../../sql/install/metrics.sql",
+    name = "metrics",
+    requires = [
+        "metrics_distributed",
+        "check",
+        "passes",
+        "cell",
+        "enforcement",
+        "orphans",
+        "client",
+        "expiring",
+        "requests",
+        "modes",
+        service::admin::version::version,
+        service::metrics::read_counters,
+        cell::client::calls::service_calls,
+        service::metrics::note_check
+    ]
+);
+
 type Sample = (String, JsonText, f64);
 
 /// Returns the counters of the registered cells. Empty if the library is not preloaded, or newer than the tables: its own metrics() calls it

@@ -25,6 +25,32 @@ use crate::refusals;
 use crate::tables::shared::pace;
 use pg::shared::Area;
 
+::pgrx::extension_sql_file!("../../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/check_distributed.sql",
+    name = "check_distributed",
+    requires = ["tables", "names", "transfers", access::require_tables_here]
+);
+::pgrx::extension_sql_file!(
+    "../../sql/install/check_database.sql",
+    name = "check_database",
+    requires = ["declarations", "requests", "cell_ids", "changes", "feed_holder", service::admin::version::version]
+);
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/check.sql",
+    name = "check",
+    requires = [
+        "tables",
+        "transfers",
+        "changes",
+        "service_ids",
+        "cell_ids",
+        "check_distributed",
+        "check_database",
+        direct::find_altered_tables
+    ]
+);
+
 /// The service's areas of shared memory.
 pub static AREAS: [&dyn Area; 10] = [
     &pace::PACES,

@@ -27,6 +27,8 @@ use pg::settings::LockWaits;
 use pg::spi::{self, Connection};
 use pg::subtransaction::translate_error;
 
+::pgrx::extension_sql_file!("../../sql/install/service/hold_naming.sql", name = "hold_naming", requires = ["tables"]);
+
 /// Maximum number of reads of data that changes while it is read.
 const MAX_READS: usize = 5;
 

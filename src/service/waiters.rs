@@ -22,6 +22,12 @@ use pg::shared::{Locked, Shared};
 use pg::transaction_end::{Hooks, current_subtransaction};
 use pg::{prepared_transaction, process};
 
+::pgrx::extension_sql_file!(
+    "../../sql/install/service/waiters.sql",
+    name = "waiters",
+    requires = ["admin", service::metrics::list_lease_waiters]
+);
+
 /// Calls that can wait at the same time on one server.
 const MAX_WAITERS: usize = 1024;
 /// Names for which one of them is registered. It looks at the others whenever one of these has come free.

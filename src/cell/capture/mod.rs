@@ -23,3 +23,51 @@ pub mod send;
 mod skip;
 mod slow_search;
 mod wanted_claims;
+
+::pgrx::extension_sql_file!("../../../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/declare.sql",
+    name = "declare",
+    requires = [
+        "admin",
+        "capture",
+        cell::capture::declare::spell_out_condition,
+        cell::capture::declare::change_capture_triggers,
+        cell::capture::declare::change_request_triggers,
+        cell::capture::automatic::require_cell,
+        cell::capture::send::pending_batch,
+        cell::capture::send::begin_pending,
+        cell::capture::send::finish
+    ]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/declarations.sql",
+    name = "declarations",
+    requires = [
+        "declare",
+        cell::reading::acts_for_database,
+        cell::capture::attribute::declare_attribute_2,
+        cell::capture::attribute::unclaim_attribute_2,
+        cell::capture::conflicts::last_conflicts
+    ]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/enforcement.sql",
+    name = "enforcement",
+    requires = ["declarations", cell::capture::enforcement::set_enforcement]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/automatic_types.sql",
+    name = "automatic_types",
+    requires = ["capture"]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/automatic.sql",
+    name = "automatic",
+    requires = ["declare", "automatic_types", cell::capture::choose::automatic]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/automatic_here.sql",
+    name = "automatic_here",
+    requires = ["automatic"]
+);

@@ -50,6 +50,12 @@ use pg::libpq::{Command, Mismatch, RemoteError, Trouble};
 use pg::spi::Connection;
 use pg::{foreign, wait, xact};
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/client.sql",
+    name = "client",
+    requires = ["admin", cell::client::options::service_validator, cell::client::breaker::service_states]
+);
+
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
     server: &'c str,

@@ -32,6 +32,21 @@ use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{wait, xact};
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/import.sql",
+    name = "import",
+    requires = [
+        cell::verify::unclaimed::unclaimed_rows,
+        "verify",
+        cell::import::begin_import,
+        cell::import::import_step,
+        cell::import::wait_for_import,
+        cell::import::import_cursor,
+        cell::import::preview::preview_import,
+        service::verify::import::import_records
+    ]
+);
+
 const MAX_BATCH: i32 = 10_000;
 /// Interval between notices.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);

@@ -7,3 +7,5 @@ mod orphans;
 pub mod reconcile;
 pub mod remaining;
 mod traces;
+
+::pgrx::extension_sql_file!("../../../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);

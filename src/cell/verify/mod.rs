@@ -20,3 +20,32 @@ mod slot;
 pub mod unclaimed;
 mod walk;
 pub mod whole;
+
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/verify.sql",
+    name = "verify",
+    requires = [
+        "admin",
+        "capture",
+        service::verify::digest::digest_records,
+        cell::verify::digest::digest_expected,
+        cell::verify::expected::expected_records,
+        service::verify::records::verify_records,
+        cell::verify::whole::verify
+    ]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/discrepancies.sql",
+    name = "discrepancies",
+    requires = ["verify", cell::verify::list::list_discrepancies_2]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/share.sql",
+    name = "share",
+    requires = ["verify", "expiring", cell::verify::begin::begin_verification, cell::verify::share::verify_share]
+);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/cell/progress.sql",
+    name = "progress",
+    requires = ["share", cell::reading::may_read_sources]
+);

@@ -23,6 +23,22 @@ use pg::subtransaction::without_waiting;
 use pg::xact;
 pub use statements::{Held, add, held_now};
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/holds/expiring.sql",
+    name = "expiring",
+    requires = [
+        "admin",
+        holds::expiring::add_expiring,
+        holds::expiring::remove_expiring,
+        holds::expiring::acquire_expiring,
+        holds::expiring::renew_expiring,
+        holds::expiring::held_expiring,
+        holds::expiring::release_expiring,
+        holds::expiring::assert_held,
+        service::admin::grants::grant_worker
+    ]
+);
+
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_expiring(kind: Option<String>, keys: Option<Vec<Option<String>>>) -> Result<i64, ErrorReport> {

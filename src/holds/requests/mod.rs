@@ -18,6 +18,22 @@ mod unblock;
 
 use pg::transaction_end::Hooks;
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/holds/requests.sql",
+    name = "requests",
+    requires = [
+        "expiring",
+        holds::requests::enqueue::enqueue_request,
+        holds::requests::take::take_requests,
+        holds::requests::settle::settle_requests,
+        holds::requests::settle::extend_requests,
+        holds::requests::enqueue::retry_requests,
+        holds::requests::enqueue::purge_requests,
+        holds::requests::declare::capture_requests,
+        holds::requests::declare::uncapture_requests
+    ]
+);
+
 /// Resets a session's data about requests at the end of the transaction.
 pub const HOOKS: Hooks = Hooks {
     end: || {

@@ -10,3 +10,10 @@ mod tell;
 
 pub use purge::drop_old;
 pub use tell::{is_on, notify_readers, tell, tell_ended, tell_freed};
+
+::pgrx::extension_sql_file!("../../../sql/install/service/changes.sql", name = "changes", requires = ["admin"]);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/service/feed_holder.sql",
+    name = "feed_holder",
+    requires = ["changes"]
+);

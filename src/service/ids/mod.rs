@@ -22,6 +22,18 @@ use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeTo
 use pg::prelude::*;
 use pg::roles;
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/service/ids.sql",
+    name = "service_ids",
+    requires = [
+        "admin",
+        service::ids::add_id_space,
+        service::ids::lease_id_range,
+        service::ids::confirm_id_range,
+        service::ids::restore_id_range
+    ]
+);
+
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn add_id_space(

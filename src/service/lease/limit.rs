@@ -5,6 +5,12 @@ use crate::settings;
 use crate::store::catalog::Catalog;
 use pg::prelude::*;
 
+::pgrx::extension_sql_file!(
+    "../../../sql/install/service/batch_limit.sql",
+    name = "batch_limit",
+    requires = ["admin", service::lease::limit::batch_limit]
+);
+
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn batch_limit(cell_id: Option<i64>) -> Result<i32, ErrorReport> {

@@ -14,6 +14,8 @@ use claims_model::{BadInput, Problem};
 
 use crate::error::ClaimsError;
 
+::pgrx::extension_sql_file!("../../../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
+
 /// Maximum number of rows that one call may ask for.
 const MAX_RESULTS: i32 = 100_000;
 

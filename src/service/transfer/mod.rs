@@ -27,6 +27,8 @@ use pg::settings::LockWaits;
 use pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
 use pg::uuid::from_pg_uuid;
 
+::pgrx::extension_sql_file!("../../../sql/install/service/transfers.sql", name = "transfers", requires = ["tables"]);
+
 /// Lock timeout of a step, in milliseconds: for relation extension, and for a row that SKIP LOCKED follows while it is being
 /// changed. It is less than deadlock_timeout.
 const LOCK_TIMEOUT_MS: i64 = 500;

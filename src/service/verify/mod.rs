@@ -10,3 +10,9 @@ pub mod import;
 pub mod records;
 mod rivals;
 mod slots;
+
+::pgrx::extension_sql_file!(
+    "../../../sql/install/service/verification_slots.sql",
+    name = "verification_slots",
+    requires = ["admin", service::verify::slots::hold_verification_slot]
+);
