@@ -15,7 +15,7 @@ pub struct Text {
     pub completion: Option<Box<Completion>>,
 }
 
-/// What pgrx cannot set.
+/// The parts of an error that pgrx cannot set.
 pub struct Completion {
     /// The SQLSTATE, for which pgrx may have no name.
     pub sqlstate: [u8; 5],
