@@ -4,6 +4,7 @@ import re
 
 REFERENCE = "docs/reference.md"
 SECURITY = "docs/security.md"
+PROMISES = "docs/service/states-and-locks.md"
 # Sections that promise nothing.
 WITHOUT_TESTS = {"Security", "What is not defended against"}
 TRUSTED = "superusers of a cluster"
@@ -31,6 +32,26 @@ def problems(tree):
     yield from _settings(tree)
     yield from _security(tree)
     yield from _audiences(tree)
+    yield from _promises(tree)
+    yield from _specs(tree)
+
+
+def _promises(tree):
+    """Each row of a table, and each paragraph with a title of its own, names a test."""
+    document = tree.documents[PROMISES]
+    promises = [(line, cells[0], cells[-1] if header[-1] == "test" else "") for line, _, header, cells in document.rows]
+    promises += [(line, text.split("**")[1], text) for line, text in document.prose if text.startswith("**")]
+    for line, promise, text in promises:
+        given = re.findall(r"`(\w+)(\.sql|\.sh)?`", text)
+        if not any(name in (tree.tests if ending else tree.specs) for name, ending in given):
+            yield f"{PROMISES}:{line}: no test is named for “{promise}”"
+
+
+def _specs(tree):
+    """A document leads to each isolation spec."""
+    named = {name.removesuffix(".spec").rpartition("/")[2] for document in tree.documents.values() for _, name in document.spans()}
+    for name in sorted(tree.specs - named - {"setup"}):
+        yield f"tests/isolation/specs/{name}.spec: no document names it"
 
 
 def _security(tree):

@@ -7,6 +7,9 @@ from check import load, problems
 
 # (kind, document, old text, new text, expected report); without an old text the new one is added at the end.
 DOCUMENTS = [
+    ("a promise in a table", "docs/service/states-and-locks.md", "| `purge_while_settling` |", "| |", "no test is named for “`purge_outcomes`”"),
+    ("a promise", "docs/service/states-and-locks.md", "transaction (`many_troubles.sql`).", "transaction.", "no test is named for “Crash.”"),
+    ("a spec", "docs/service/waiting.md", ", `lease_wait_one_node.spec`", "", "lease_wait_one_node.spec: no document names it"),
     ("a link to a file", "README.md", None, "[x](docs/none.md)", "link to docs/none.md: no such file"),
     ("a link to a heading", "README.md", "(docs/errors.md)", "(docs/errors.md#none)", "link to docs/errors.md#none: no such heading"),
     ("a link to a heading of its own", "README.md", "(#limits)", "(#limit)", "link to #limit: no such heading"),
