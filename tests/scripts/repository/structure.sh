@@ -134,6 +134,8 @@ expect 'a notice stands before its step' "$(verdicts 'test: verdicts' "${one[@]}
   $'# the label\none [1] [s: NOTICE:  so DETAIL:  much] two'
 expect 'other statements, and a step that is missing' "$(verdicts 'test: verdicts' 'step one: SELECT 3;' "${a[@]}")" \
   $'# the label\nstarting permutation: one two\nsetup [step one: SELECT 3;] [1]'
+{ "$CLAIMS_ROOT/tests/isolation/verdicts" sh -c 'cat "$0"; kill -TERM $PPID; exec sleep 600' "$CLAIMS_TMP/printed" <"$CLAIMS_TMP/two.spec" || true; } >"$CLAIMS_TMP/hung"
+expect 'a tester that hangs: what it has printed' "$(cat "$CLAIMS_TMP/hung")" "$(cat "$CLAIMS_TMP/printed")"
 expect 'a spec that does not ask for it' "$(verdicts 'test: timed' "${one[@]}" 'step two: COMMIT;' | grep -c 'step one: SELECT 1 AS a;')" 1
 
 # --- tests on distributed tables ----------------------------------------------------------------------------------------
