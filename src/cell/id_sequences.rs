@@ -8,7 +8,7 @@ use pgrx::pg_sys::Oid;
 
 use pg::lock::{self, Strength};
 use pg::owner::{as_role, as_superuser};
-use pg::query::{query, record};
+use pg::query::{Answer, query, record};
 use pg::settings::LockWaits;
 use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
@@ -42,6 +42,13 @@ record! {
     struct RangeRow {
         first: i64,
         last: i64,
+    }
+
+    /// The last value of a sequence, and whether it was drawn.
+    #[derive(Default)]
+    struct Position {
+        last_value: i64,
+        is_called: bool,
     }
 }
 
@@ -87,14 +94,13 @@ query! {
     /// Notes that the service has confirmed the ranges of a sequence.
     pub fn confirmed(sequence: Oid) = [LatestToWrite]
         "UPDATE claims.id_sequences i SET confirmed_at = clock_timestamp() WHERE i.sequence_name = :sequence::regclass";
+    fn set_drawn(sequence: Oid, last: i64) = [Statement] "SELECT pg_catalog.setval(:sequence::pg_catalog.regclass, :last, true)";
     fn set_maximum(sequence: Oid, before: i64, maximum: i64) -> bool = [LatestToWrite]
         "UPDATE pg_sequence q SET seqmax = :maximum WHERE q.seqrelid = :sequence AND q.seqmax = :before";
 }
 
 /// The first and the last id of a range.
 pub type Ids = (i64, i64);
-
-const SET_DRAWN: &str = "SELECT pg_catalog.setval($1::pg_catalog.regclass, $2, true)";
 
 /// How long an ALTER SEQUENCE waits for transactions that have called nextval(), while others wait behind it.
 pub const LOCK_TIMEOUT_MS: i64 = 50;
@@ -158,19 +164,17 @@ pub fn sequence(connection: &Connection, oid: Oid) -> Option<Sequence> {
 }
 
 impl Sequence {
-    /// Returns the last value, and whether it was drawn.
-    fn position(&self, connection: &Connection) -> (i64, bool) {
+    fn position(&self, connection: &Connection) -> Position {
         let text = format!("SELECT s.last_value, s.is_called FROM {} s", self.name);
-        let row = as_superuser(|| connection.run_text_now(&text, []).first(|row| (row.must(1), row.must(2))));
-        row.unwrap_or((0, false))
+        as_superuser(|| Option::of(&connection.run_text_now(&text, []))).unwrap_or_default()
     }
 
     /// Returns how many ids are left below the maximum.
     pub fn remaining(&self, connection: &Connection) -> i64 {
         let Some(limits) = self.limits else { return 0 };
-        let (last, is_called) = self.position(connection);
-        let left = i128::from(limits.range.1) - i128::from(last);
-        let steps = left.div_euclid(i128::from(limits.increment.max(1))) + i128::from(!is_called);
+        let position = self.position(connection);
+        let left = i128::from(limits.range.1) - i128::from(position.last_value);
+        let steps = left.div_euclid(i128::from(limits.increment.max(1))) + i128::from(!position.is_called);
         i64::try_from(steps.max(0)).unwrap_or(i64::MAX)
     }
 
@@ -197,7 +201,7 @@ impl Sequence {
             as_role(self.owner, || connection.run_text(&alter, []).count());
             if drawn {
                 // The sequence is locked, and its file is new: a rollback undoes this, too.
-                as_superuser(|| connection.run_text(SET_DRAWN, [self.oid.into(), at.into()]).count());
+                as_superuser(|| set_drawn(connection, self.oid, at));
             }
             Ok::<_, ()>(())
         });

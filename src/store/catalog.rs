@@ -14,22 +14,41 @@ use crate::store::namings::{self, NamingRows};
 use crate::tables::shared::limits::{self, CellLimits};
 use crate::tables::shared::modes::{self, ModeSetting};
 use crate::tables::{self, Tables};
-use pg::spi::{self, Connection, Row, View};
-use pg::statement::{self, Reach, shared_statement};
+use pg::query::{query, record};
+use pg::spi::{self, Connection};
+use pg::statement::{self, Reach};
 use pg::table::{RowVersion, TableRow};
 use pg::{cache, compatibility, table};
 
-shared_statement! {
-    /// Reads the type tables and the cells, where a scan of the table itself would find no rows.
-    /// `part` is 1 for bucket types with profile and confusables (all other types compare bytes), 2 for subject types,
-    /// 3 for source types, 4 for names with their kind, and 5 for cells.
-    ALL() =
-        "SELECT 1 AS part, b.id::bigint, b.name, b.profile, b.confusables, NULL::boolean AS first, NULL::oid AS role, NULL::text AS role_name
-           FROM claims.bucket_types b
-         UNION ALL SELECT 2, s.id, s.name, NULL, NULL, NULL, NULL, NULL FROM claims.subject_types s
-         UNION ALL SELECT 3, s.id, s.name, NULL, NULL, NULL, NULL, NULL FROM claims.source_types s
-         UNION ALL SELECT 4, n.id, n.name, n.kind, NULL, n.first, NULL, NULL FROM claims.type_names n
-         UNION ALL SELECT 5, c.cell_id, c.name, c.address, NULL, NULL, c.role::oid, c.role_name::text FROM claims.cells c";
+record! {
+    /// A row of one of [TABLES]. Columns that its table does not have are empty.
+    struct AnyRow {
+        /// The kind of row: `type`, `name` or `cell`.
+        part: String,
+        /// The kind of type.
+        kind: String,
+        id: i64,
+        name: String,
+        profile: String,
+        confusables: String,
+        first: bool,
+        cell_name: Option<String>,
+        address: Option<String>,
+        role: Oid,
+        role_name: Option<String>,
+    }
+}
+
+query! {
+    /// Reads the type tables and the cells, where a scan of the table itself would find no rows. Subject and source types have no profile,
+    /// which compares them byte by byte.
+    fn all() -> Vec<AnyRow> = [Latest Anywhere]
+        "SELECT 'type' AS part, 'bucket' AS kind, b.id::bigint, b.name, b.profile, b.confusables, false AS first,
+                NULL::text AS cell_name, NULL::text AS address, 0::oid AS role, NULL::text AS role_name FROM claims.bucket_types b
+         UNION ALL SELECT 'type', 'subject', s.id, s.name, '', '', false, NULL, NULL, 0::oid, NULL FROM claims.subject_types s
+         UNION ALL SELECT 'type', 'source', s.id, s.name, '', '', false, NULL, NULL, 0::oid, NULL FROM claims.source_types s
+         UNION ALL SELECT 'name', n.kind, n.id, n.name, '', '', n.first, NULL, NULL, 0::oid, NULL FROM claims.type_names n
+         UNION ALL SELECT 'cell', '', c.cell_id, '', '', '', false, c.name, c.address, c.role::oid, c.role_name::text FROM claims.cells c";
 }
 
 pub struct Cell {
@@ -135,45 +154,22 @@ fn load(connection: &Connection) -> Rc<Catalog> {
 const TABLES: [&CStr; 7] =
     [c"bucket_types", c"subject_types", c"source_types", c"type_names", c"cells", c"mode_settings", c"limit_settings"];
 
-/// A row of one of [TABLES].
-enum CatalogRow {
-    /// A type. `naming` is set for a bucket type that does not compare byte by byte.
-    Type {
-        kind: Kind,
-        id: i32,
-        name: String,
-        naming: Option<Naming>,
-        version: Option<RowVersion>,
-    },
-    Name {
-        kind: Kind,
-        id: i32,
-        name: String,
-        is_first: bool,
-    },
-    Cell {
-        id: i64,
-        cell: Cell,
-    },
+/// The rows of [TABLES].
+#[derive(Default)]
+struct CatalogRows {
+    /// The shown names of the types of each kind.
+    shown: [Vec<(i32, String)>; 3],
+    /// All names of the types of each kind, and whether each was the first one.
+    names: [Vec<(i32, String, bool)>; 3],
+    /// The bucket types that do not compare byte by byte.
+    naming: HashMap<i32, Naming>,
+    /// The versions of the rows of bucket types; `None` if a statement has read them.
+    versions: Option<HashMap<i32, RowVersion>>,
+    cells: HashMap<i64, Cell>,
 }
 
 fn read(connection: &Connection, read_at: u64) -> Catalog {
-    let mut shown: [Vec<(i32, String)>; 3] = Default::default();
-    let mut names: [Vec<(i32, String, bool)>; 3] = Default::default();
-    let (mut naming, mut cells, mut versions) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let rows = scanned();
-    let has_versions = rows.is_some();
-    for row in rows.unwrap_or_else(|| queried(connection)) {
-        match row {
-            CatalogRow::Type { kind, id, name, naming: other, version } => {
-                shown[kind as usize].push((id, name));
-                naming.extend(other.map(|other| (id, other)));
-                versions.extend(version.map(|version| (id, version)));
-            }
-            CatalogRow::Name { kind, id, name, is_first } => names[kind as usize].push((id, name, is_first)),
-            CatalogRow::Cell { id, cell } => cells.extend([(id, cell)]),
-        }
-    }
+    let CatalogRows { shown, names, naming, versions, cells } = scanned().unwrap_or_else(|| queried(connection));
     let mut tables = shown.into_iter().zip(names).map(|(shown, names)| TypeTable::new(shown).with_names(names));
     let mut table = || tables.next().unwrap_or_default();
     let types = Types { bucket: table(), subject: table(), source: table(), naming };
@@ -185,67 +181,60 @@ fn read(connection: &Connection, read_at: u64) -> Catalog {
         cells,
         modes: if has_rows(c"mode_settings") { modes::all(connection) } else { Vec::new() },
         limits: if has_rows(c"limit_settings") { limits::all(connection) } else { Vec::new() }.into_iter().collect(),
-        naming_rows: NamingRows { read_at, versions: has_versions.then_some(versions) },
+        naming_rows: NamingRows { read_at, versions },
     }
 }
 
 /// Reads the rows by scanning the tables. Returns `None` if a table is missing, or its rows may be elsewhere.
-fn scanned() -> Option<Vec<CatalogRow>> {
+fn scanned() -> Option<CatalogRows> {
     if !tables::have_rows_here() {
         return None;
     }
-    let bucket_type = |row: &TableRow| {
-        let (id, name) = (row.must(c"id"), row.must(c"name"));
-        let (naming, version) = namings::of_row(row);
-        CatalogRow::Type { kind: Kind::Bucket, id, name, naming, version }
-    };
-    let type_of = |kind| {
-        move |row: &TableRow| {
-            let (id, name) = (row.must(c"id"), row.must(c"name"));
-            CatalogRow::Type { kind, id, name, naming: None, version: None }
+    let (mut rows, mut versions) = (CatalogRows::default(), HashMap::new());
+    let bucket_type = |row: &TableRow| (row.must(c"id"), row.must(c"name"), namings::of_row(row));
+    for (id, name, (naming, version)) in table::rows(c"bucket_types", bucket_type)? {
+        rows.shown[Kind::Bucket as usize].push((id, name));
+        rows.naming.extend(naming.map(|naming| (id, naming)));
+        versions.extend(version.map(|version| (id, version)));
+    }
+    let other_type = |row: &TableRow| (row.must(c"id"), row.must(c"name"));
+    rows.shown[Kind::Subject as usize] = table::rows(c"subject_types", other_type)?;
+    rows.shown[Kind::Source as usize] = table::rows(c"source_types", other_type)?;
+    let name = |row: &TableRow| (row.must::<String>(c"kind"), (row.must(c"id"), row.must(c"name"), row.must(c"first")));
+    for (kind, name) in table::rows(c"type_names", name)? {
+        if let Some(kind) = Kind::named(&kind) {
+            rows.names[kind as usize].push(name);
         }
-    };
-    let mut rows = table::rows(c"bucket_types", bucket_type)?;
-    rows.extend(table::rows(c"subject_types", type_of(Kind::Subject))?);
-    rows.extend(table::rows(c"source_types", type_of(Kind::Source))?);
-    let name = |row: &TableRow| {
-        let kind = Kind::named(&row.must::<String>(c"kind"))?;
-        let (name, id, is_first) = (row.must(c"name"), row.must(c"id"), row.must(c"first"));
-        Some(CatalogRow::Name { kind, id, name, is_first })
-    };
-    rows.extend(table::rows(c"type_names", name)?.into_iter().flatten());
+    }
     let cell = |row: &TableRow| {
-        let (id, role) = (row.must(c"cell_id"), row.must(c"role"));
-        CatalogRow::Cell { id, cell: Cell { role, name: row.get(c"name"), address: row.get(c"address") } }
+        let role = row.must(c"role");
+        (row.must(c"cell_id"), Cell { role, name: row.get(c"name"), address: row.get(c"address") })
     };
-    rows.extend(table::rows(c"cells", cell)?);
-    Some(rows)
+    rows.cells = table::rows(c"cells", cell)?.into_iter().collect();
+    Some(CatalogRows { versions: Some(versions), ..rows })
 }
 
-/// Reads the rows by [ALL].
-fn queried(connection: &Connection) -> Vec<CatalogRow> {
-    let tables = tables::of_this_database();
-    let each = |row: Row| {
+/// Reads the rows by [all].
+fn queried(connection: &Connection) -> CatalogRows {
+    let (tables, mut rows) = (tables::of_this_database(), CatalogRows::default());
+    for row in all(connection) {
         // Ids of types are int4.
-        let (part, number) = (row.must::<i32>(1), row.must::<i64>(2));
-        let id = i32::try_from(number).unwrap_or_default();
-        let shown = |kind, naming| Some(CatalogRow::Type { kind, id, name: row.must(3), naming, version: None });
-        match part {
-            1 => shown(Kind::Bucket, namings::naming(&row.must::<String>(4), &row.must::<String>(5))),
-            2 => shown(Kind::Subject, None),
-            3 => shown(Kind::Source, None),
-            4 => {
-                let kind = Kind::named(&row.must::<String>(4))?;
-                Some(CatalogRow::Name { kind, id, name: row.must(3), is_first: row.must(6) })
+        let (kind, id) = (Kind::named(&row.kind), i32::try_from(row.id).unwrap_or_default());
+        match (&*row.part, kind) {
+            ("type", Some(kind)) => {
+                rows.shown[kind as usize].push((id, row.name));
+                rows.naming.extend(namings::naming(&row.profile, &row.confusables).map(|naming| (id, naming)));
             }
-            _ => {
+            ("name", Some(kind)) => rows.names[kind as usize].push((id, row.name, row.first)),
+            ("cell", _) => {
                 // In distributed tables the oid of a role is that of the node which wrote the row.
-                let role = tables.role(row.must(7), row.get(8));
-                Some(CatalogRow::Cell { id: number, cell: Cell { role, name: row.get(3), address: row.get(4) } })
+                let role = tables.role(row.role, row.role_name);
+                rows.cells.insert(row.id, Cell { role, name: row.cell_name, address: row.address });
             }
+            _ => {}
         }
-    };
-    connection.run(&ALL, View::Latest, []).map(each).into_iter().flatten().collect()
+    }
+    rows
 }
 
 /// Handles the statement trigger on the cached tables; sql/install/service/admin.sql declares it.

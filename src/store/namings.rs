@@ -12,13 +12,25 @@ use std::ffi::CStr;
 use claims_model::{Confusables, Naming, Profile, Types};
 
 use crate::tables::{self, Tables};
-use pg::spi::{self, Connection, Row, View};
-use pg::statement::shared_statement;
+use pg::query::{query, record};
+use pg::spi::{self, Connection};
 use pg::table::{self, RowVersion, TableRow};
 
-shared_statement! {
-    /// Reads the rules where the rows of the table are in shards.
-    ALL() = "SELECT t.id, t.profile, t.confusables FROM claims.bucket_types t";
+record! {
+    /// A bucket type and its rules.
+    struct BucketType {
+        id: i32,
+        profile: String,
+        confusables: String,
+    }
+}
+
+/// Reads the rules where the rows of the table are in shards.
+const ALL: &str = "SELECT t.id, t.profile, t.confusables FROM claims.bucket_types t";
+
+query! {
+    fn all_in_snapshot() -> Vec<BucketType> = [Caller Anywhere] ALL;
+    fn all_latest() -> Vec<BucketType> = [Latest Anywhere] ALL;
 }
 
 const TABLE: &CStr = c"bucket_types";
@@ -78,7 +90,8 @@ pub fn types_in_snapshot<'t>(
         return Cow::Borrowed(types);
     }
     let rows = if tables::have_rows_here() { table::rows_in_snapshot(TABLE, of_table_row) } else { None };
-    let seen = rows.map_or_else(|| spi::connect_as_owner(|connection| by_statement(connection, View::Caller)), by_rows);
+    let seen =
+        rows.map_or_else(|| spi::connect_as_owner(|connection| by_statement(all_in_snapshot(connection))), by_rows);
     if seen.naming == types.naming { Cow::Borrowed(types) } else { Cow::Owned(seen.types(types)) }
 }
 
@@ -93,7 +106,7 @@ fn are_in_snapshot(rows: &NamingRows, only: Option<i32>) -> bool {
 /// Returns the rules that are committed now, whether or not an invalidation has arrived.
 pub fn latest(connection: &Connection) -> Namings {
     let rows = if tables::have_rows_here() { table::rows(TABLE, of_table_row) } else { None };
-    rows.map_or_else(|| by_statement(connection, View::Latest), by_rows)
+    rows.map_or_else(|| by_statement(all_latest(connection)), by_rows)
 }
 
 type NamingRow = (i32, (Option<Naming>, Option<RowVersion>));
@@ -109,7 +122,7 @@ fn by_rows(rows: Vec<NamingRow>) -> Namings {
     Namings { naming, versions: Some(versions) }
 }
 
-fn by_statement(connection: &Connection, view: View) -> Namings {
-    let row = |row: Row| Some((row.must(1), naming(&row.must::<String>(2), &row.must::<String>(3))?));
-    Namings { naming: connection.run(&ALL, view, []).map(row).into_iter().flatten().collect(), versions: None }
+fn by_statement(types: Vec<BucketType>) -> Namings {
+    let naming = types.into_iter().filter_map(|row| Some((row.id, naming(&row.profile, &row.confusables)?)));
+    Namings { naming: naming.collect(), versions: None }
 }

@@ -47,6 +47,12 @@ impl Enforcement {
         Enforcement { mode, below: below.min(POSITIONS) }
     }
 
+    /// Returns an enforcement as a database stores it; what it does not say is the default.
+    pub fn stored(mode: Option<&str>, below: Option<i64>) -> Self {
+        let below = below.and_then(|below| u32::try_from(below).ok());
+        Enforcement::new(mode.and_then(Mode::named).unwrap_or(Mode::Enforce), below.unwrap_or(POSITIONS))
+    }
+
     /// Returns the mode for a name, by its canonical form.
     pub fn of(self, canonical: &str) -> Mode {
         match self.of_all() {

@@ -11,7 +11,6 @@ use super::value::Column;
 
 /// A row of a statement's answer: a struct that [`record!`] declares, or the value of the only column.
 pub trait Record: Sized {
-    #[doc(hidden)]
     fn read(row: &Row) -> Self;
 }
 
@@ -28,9 +27,8 @@ impl<T: Column> Record for Option<T> {
     }
 }
 
-/// A result of the function of a statement.
+/// A result of the function of a statement, or of a statement whose text is made at run time.
 pub trait Answer {
-    #[doc(hidden)]
     fn of(rows: &Rows) -> Self;
 }
 

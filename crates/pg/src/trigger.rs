@@ -9,6 +9,7 @@ use pgrx::{FromDatum, PgTrigger, PgTriggerLevel, PgTriggerOperation, pg_sys};
 use super::image::Image;
 use super::stored::{self, BoundedText};
 use super::tuple::{attribute, width};
+pub use super::value::Tid;
 use super::value::Value;
 
 /// A row-level trigger's row, before and after the change.
@@ -143,14 +144,9 @@ impl RowVersion<'_> {
         }
     }
 
-    pub fn ctid(self) -> Value {
-        // SAFETY: the tuple lives as long as the trigger runs. A tid is three numbers of two bytes, in this order
-        // (ItemPointerData).
-        unsafe {
-            let ctid = (*self.tuple).t_self;
-            let numbers = [ctid.ip_blkid.bi_hi, ctid.ip_blkid.bi_lo, ctid.ip_posid];
-            Value::of_type(Image::of(numbers.map(u16::to_ne_bytes).as_flattened()), pg_sys::TIDOID)
-        }
+    pub fn ctid(self) -> Tid {
+        // SAFETY: the tuple lives as long as the trigger runs.
+        Tid::of(unsafe { (*self.tuple).t_self })
     }
 
     /// Returns the value of a column, without running code of its type. A text of more than `most_bytes` is not read.

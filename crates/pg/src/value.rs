@@ -112,6 +112,7 @@ arguments! {
     JsonText = JSONBOID, jsonb;
     Inet = INETOID, |inet| Content::Image(inet.0);
     Name = NAMEOID, |name| Content::Image(Image::of(&name.bytes()));
+    Tid = TIDOID, |tid| Content::Image(tid.0);
 }
 
 /// A value of type inet.
@@ -124,6 +125,17 @@ impl Inet {
     pub(super) unsafe fn of_datum(datum: pg_sys::Datum) -> Self {
         // SAFETY: guaranteed by the caller.
         Inet(unsafe { Image::of_varlena(datum) })
+    }
+}
+
+/// The place of a row in its table.
+pub struct Tid(Image);
+
+impl Tid {
+    pub(super) fn of(tid: pg_sys::ItemPointerData) -> Self {
+        // A tid is three numbers of two bytes, in this order (ItemPointerData).
+        let numbers = [tid.ip_blkid.bi_hi, tid.ip_blkid.bi_lo, tid.ip_posid];
+        Tid(Image::of(numbers.map(u16::to_ne_bytes).as_flattened()))
     }
 }
 
@@ -309,6 +321,7 @@ macro_rules! closed {
 closed!(
     Inet,
     Name,
+    Tid,
     bool,
     i16,
     i32,

@@ -61,7 +61,7 @@ fn declare_attribute_2(
         let before = recorded();
         declared::record(connection, table, &declaration, &approval);
         let profile = catalog::current(connection).types.profile_of(&declaration.bucket_type);
-        (before, recorded(), declared::uniqueness(connection, table, &declaration.attribute, profile))
+        (before, recorded(), declared::uniqueness(connection, table, &declaration.attribute, profile.name()))
     });
     if let (Some(before), Some(now)) = (&before, &now)
         && let changes = before.differences(now)

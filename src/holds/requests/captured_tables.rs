@@ -9,7 +9,7 @@ use pg::cache::{Freshness, RelationCache};
 use pg::jsonb::Jsonb;
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
-use pg::query::{query, record};
+use pg::query::{Answer, query, record};
 use pg::settings::with_fixed_text;
 use pg::spi::Connection;
 use pg::trigger::RowVersion;
@@ -135,7 +135,7 @@ pub fn entity(
             format!("SELECT pg_catalog.to_jsonb(($1).{column}) OPERATOR(pg_catalog.#>>) '{{}}'::pg_catalog.text[]")
         };
         let reader = queue.reader.get_or_init(|| Prepared::new(connection, text(), &[version.row_type()]));
-        reader.run(connection, [version.value_as_stored()]).first(|row| row.get(1)).flatten()
+        Option::of(&reader.run(connection, [version.value_as_stored()])).flatten()
     })
 }
 
@@ -143,7 +143,7 @@ pub fn entity(
 pub fn row(connection: &Connection, captured: &Captured, owner: Oid, version: RowVersion) -> Option<Jsonb> {
     as_owner(captured, owner, || {
         let reader = captured.reader.get_or_init(|| Prepared::new(connection, ROW.to_owned(), &[version.row_type()]));
-        reader.run(connection, [version.value()]).first(|row| row.get(1)).flatten()
+        Option::of(&reader.run(connection, [version.value()])).flatten()
     })
 }
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
+use claims_model::enforcement::{Enforcement, Mode};
 use claims_model::origin::{Approval, Declared};
 use pgrx::pg_sys::Oid;
 
@@ -12,43 +12,90 @@ use super::keys::{KeyKind, base_type};
 use pg::cache::{Freshness, RelationCache};
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
+use pg::query::{query, record};
 use pg::settings::with_fixed_text;
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::statement;
+use pg::spi::Connection;
 use pg::subtransaction::{Caught, Stopped, attempt};
+use pg::trigger::Tid;
 
-statement! {
-    RELATION() = "SELECT to_regclass('claims.claimed_attributes')::oid";
-    /// Reads the claimed columns of table $1, or of the partitioned table that it belongs to. A virtual generated column counts
-    /// as missing, because triggers do not get its values.
-    ATTRIBUTES(OIDOID) = concat!(
-        "SELECT quote_ident(c.relname), c.relowner, a.attribute::text, c.relname::text, quote_ident(a.attribute::text),
-                quote_ident(a.subject_key::text), quote_ident(a.source_key::text), a.bucket_type, a.subject_type,
-                a.source_type, a.condition, v.attnum::int, s.attnum::int, k.attnum::int,
-                claims.has_fixed_text(v.atttypid), format_type(v.atttypid, NULL), ", base_type!("s"), ", ", base_type!("k"), ",
-                s.attname::text, claims.has_fixed_text(s.atttypid), format_type(s.atttypid, NULL),
-                k.attname::text, claims.has_fixed_text(k.atttypid), format_type(k.atttypid, NULL),
-                c.oid, n.nspname::text, a.declaration::text, a.constraint_name::text, a.enforcement, round(a.share * 10000)::int8,
-                a.approved_owner::oid, a.approved_cell
+record! {
+    /// A declaration of a claimed column, and what the catalog says about the columns of the value, the subject and the source. A column that
+    /// does not exist has no number.
+    struct CapturedDeclaration {
+        table_oid: Oid,
+        schema_name: String,
+        relname: String,
+        quoted_table: String,
+        relowner: Oid,
+        bucket_type: String,
+        subject_type: String,
+        source_type: String,
+        condition: Option<String>,
+        declaration: String,
+        constraint_name: String,
+        enforcement: Option<String>,
+        /// The share of names, in ten thousandths.
+        share: Option<i64>,
+        approved_owner: Option<Oid>,
+        approved_cell: Option<i64>,
+        attribute: String,
+        quoted_attribute: String,
+        value_number: Option<i32>,
+        value_has_fixed_text: Option<bool>,
+        value_type: Option<String>,
+        subject_key: String,
+        quoted_subject_key: String,
+        subject_number: Option<i32>,
+        subject_has_fixed_text: Option<bool>,
+        subject_key_type: Option<String>,
+        /// The type beneath all domains.
+        subject_base_type: Option<Oid>,
+        source_key: String,
+        quoted_source_key: String,
+        source_number: Option<i32>,
+        source_has_fixed_text: Option<bool>,
+        source_key_type: Option<String>,
+        source_base_type: Option<Oid>,
+    }
+}
+
+query! {
+    fn relation() -> Option<Option<Oid>> = [Latest] "SELECT to_regclass('claims.claimed_attributes')::oid";
+    /// Reads the claimed columns of a table, or of the partitioned table that it belongs to. A virtual generated column counts as missing,
+    /// because triggers do not get its values.
+    fn declarations(table: Oid) -> Vec<CapturedDeclaration> = [Latest] concat!(
+        "SELECT c.oid AS table_oid, n.nspname::text AS schema_name, c.relname::text, quote_ident(c.relname) AS quoted_table, c.relowner,
+                a.bucket_type, a.subject_type, a.source_type, a.condition, a.declaration::text, a.constraint_name::text, a.enforcement,
+                round(a.share * 10000)::int8 AS share, a.approved_owner::oid, a.approved_cell,
+                a.attribute::text, quote_ident(a.attribute::text) AS quoted_attribute, v.attnum::int AS value_number,
+                claims.has_fixed_text(v.atttypid) AS value_has_fixed_text, format_type(v.atttypid, NULL) AS value_type,
+                a.subject_key::text, quote_ident(a.subject_key::text) AS quoted_subject_key, s.attnum::int AS subject_number,
+                claims.has_fixed_text(s.atttypid) AS subject_has_fixed_text, format_type(s.atttypid, NULL) AS subject_key_type,
+                ", base_type!("s"), " AS subject_base_type,
+                a.source_key::text, quote_ident(a.source_key::text) AS quoted_source_key, k.attnum::int AS source_number,
+                claims.has_fixed_text(k.atttypid) AS source_has_fixed_text, format_type(k.atttypid, NULL) AS source_key_type,
+                ", base_type!("k"), " AS source_base_type
            FROM claims.claimed_attributes a JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
-           LEFT JOIN pg_attribute v ON v.attrelid = $1 AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
-           LEFT JOIN pg_attribute s ON s.attrelid = $1 AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
-           LEFT JOIN pg_attribute k ON k.attrelid = $1 AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
-          WHERE a.table_name = $1 OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors($1) p)
+           LEFT JOIN pg_attribute v ON v.attrelid = :table AND v.attname = a.attribute AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
+           LEFT JOIN pg_attribute s ON s.attrelid = :table AND s.attname = a.subject_key AND s.attnum > 0 AND NOT s.attisdropped AND s.attgenerated <> 'v'
+           LEFT JOIN pg_attribute k ON k.attrelid = :table AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
+          WHERE a.table_name = :table OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(:table) p)
           ORDER BY a.table_name, a.attribute, a.declaration");
-    /// Builds the select list that turns a row of table $1 into a row of the claimed table, which is $1 or its ancestor.
-    /// A condition may refer to the whole row of the claimed table, so the columns are in that table's order.
-    ROW(OIDOID) =
+    /// Builds the select list that turns a row of a table, the parameter of the statement, into a row of the claimed table, which is this
+    /// table or its ancestor. A condition may refer to the whole row of the claimed table, so the columns are in that table's order.
+    fn row_as_claimed(table: Oid) -> Option<Option<String>> = [Latest]
         "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
           WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
-                               WHERE a.table_name = $1 OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors($1) t) LIMIT 1)
+                               WHERE a.table_name = :table OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors(:table) t) LIMIT 1)
             AND p.attnum > 0 AND NOT p.attisdropped";
     /// Queues the deferred trigger, which PostgreSQL calls at the end of the transaction.
-    ENQUEUE() = "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
-    /// Queues the deferred trigger again, behind all deferred triggers that are queued now, if the number of changes ($2) has
-    /// grown since it was queued.
-    REQUEUE(TIDOID, INT8OID) = "UPDATE claims.automatic_queue SET changes = $2 WHERE ctid = $1 AND changes <> $2";
-    DEQUEUE(TIDOID) = "DELETE FROM claims.automatic_queue WHERE ctid = $1";
+    pub fn enqueue() = [Statement] "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
+    /// Queues the deferred trigger again, behind all deferred triggers that are queued now, if there were changes since the row was last
+    /// written. Returns whether it did; the first call always does.
+    pub fn requeue(ctid: Tid, changes: i64) -> bool = [Statement]
+        "UPDATE claims.automatic_queue SET changes = :changes WHERE ctid = :ctid AND changes <> :changes";
+    /// Deletes the row of the deferred trigger.
+    pub fn dequeue(ctid: Tid) = [Statement] "DELETE FROM claims.automatic_queue WHERE ctid = :ctid";
 }
 
 /// Position of the column `changes` in claims.automatic_queue: the number of changes when the row was last written.
@@ -106,10 +153,6 @@ thread_local! {
     static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
 }
 
-fn relation(connection: &Connection) -> Oid {
-    connection.run(&RELATION, View::Latest, []).first(|row| row.get(1)).flatten().unwrap_or(Oid::INVALID)
-}
-
 /// Returns the claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's row type.
 /// `pinned` returns the enforcement that a declaration has had in this transaction, if that is to stay.
 pub fn captured(
@@ -140,19 +183,20 @@ fn load(
     row_type: Oid,
     pinned: impl Fn(&Declared) -> Option<Enforcement>,
 ) -> Result<Rc<Captured>, UnusableAttribute> {
-    let fresh = [Freshness::of(table), Freshness::of(relation(connection))];
-    let rows = connection.run(&ATTRIBUTES, View::Latest, [table.into()]);
-    let owner = rows.first(|row| row.must(2)).unwrap_or(Oid::INVALID);
-    let read = |row: Row| {
-        let declared = Rc::new(declared(&row, &pinned));
-        (declared.clone(), ColumnRow::read(&row, declared))
+    let relation = relation(connection).flatten().unwrap_or(Oid::INVALID);
+    let fresh = [Freshness::of(table), Freshness::of(relation)];
+    let declarations = declarations(connection, table);
+    let rows = CapturedRows {
+        owner: declarations.first().map_or(Oid::INVALID, |first| first.relowner),
+        row_type,
+        select_list: row_as_claimed(connection, table).flatten(),
     };
-    let all = rows.map(read);
-    let row = connection.run(&ROW, View::Latest, [table.into()]).first(|row| row.get::<String>(1)).flatten();
-    let prepare = |columns, is_lost| prepared_columns(connection, owner, row_type, row.as_deref(), columns, is_lost);
+    let prepare = |columns, is_lost| rows.prepare(connection, columns, is_lost);
     let (mut enforced, mut observed) = (Vec::new(), Vec::new());
     let (mut unusable, mut of_table) = (Vec::new(), Vec::new());
-    for (declared, column) in all {
+    for declaration in declarations {
+        let declared = Rc::new(declared(&declaration, &pinned));
+        let column = ClaimedColumn::new(declaration, declared.clone());
         of_table.push(declared.clone());
         match declared.enforcement.of_all() {
             Some(Mode::Off) => {}
@@ -168,103 +212,114 @@ fn load(
     Ok(CAPTURED.with(|all| all.put(table, fresh, captured)))
 }
 
-/// Reads the names and the enforcement of a declaration.
-fn declared(row: &Row, pinned: impl Fn(&Declared) -> Option<Enforcement>) -> Declared {
-    let mode = row.get::<String>(29).and_then(|mode| Mode::named(&mode)).unwrap_or(Mode::Enforce);
-    let below = row.get::<i64>(30).and_then(|below| u32::try_from(below).ok()).unwrap_or(POSITIONS);
+/// Returns the names and the enforcement of a declaration.
+fn declared(row: &CapturedDeclaration, pinned: impl Fn(&Declared) -> Option<Enforcement>) -> Declared {
     let declared = Declared {
-        table: row.must::<Oid>(25).to_u32(),
-        schema_name: row.must(26),
-        table_name: row.must(4),
-        column_name: row.must(3),
-        quoted_column: row.must(5),
-        name: row.must(27),
-        constraint_name: row.must(28),
-        enforcement: Enforcement::new(mode, below),
-        owner: row.must::<Oid>(2).to_u32(),
-        approval: Approval { owner: row.get::<Oid>(31).map(Oid::to_u32), cell_id: row.get(32) },
+        table: row.table_oid.to_u32(),
+        schema_name: row.schema_name.clone(),
+        table_name: row.relname.clone(),
+        column_name: row.attribute.clone(),
+        quoted_column: row.quoted_attribute.clone(),
+        name: row.declaration.clone(),
+        constraint_name: row.constraint_name.clone(),
+        enforcement: Enforcement::stored(row.enforcement.as_deref(), row.share),
+        owner: row.relowner.to_u32(),
+        approval: Approval { owner: row.approved_owner.map(Oid::to_u32), cell_id: row.approved_cell },
     };
     Declared { enforcement: pinned(&declared).unwrap_or(declared.enforcement), ..declared }
 }
 
-/// Prepares the statement that computes some declarations. `row` is the select list of [`ROW`]. `is_lost` says which errors mean that a
-/// condition cannot be evaluated any more; others are raised.
-fn prepared_columns(
-    connection: &Connection,
+/// The rows of a captured table, as the statements that compute declarations get them.
+struct CapturedRows {
     owner: Oid,
     row_type: Oid,
-    row: Option<&str>,
-    columns: Vec<ColumnRow>,
-    is_lost: fn(&Caught) -> bool,
-) -> Result<CapturedColumns, UnusableAttribute> {
-    // Parsing evaluates literals, which can call the owner's input functions and depend on settings.
-    let prepare = |text| restricted_as(owner, || with_fixed_text(|| Prepared::new(connection, text, &[row_type])));
-    let text = row.and_then(|row| statement_text(&columns, row));
-    let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
-        None => None,
-        Some(Ok(prepared)) => Some(prepared),
-        Some(Err(Stopped::ByBody(never))) => match never {},
-        Some(Err(Stopped::ByError(error))) if is_lost(&error) => {
-            let table = columns.first().map(|column| column.attribute.declared.table_name.clone());
-            return Err(UnusableAttribute::ConditionLost { table: table.unwrap_or_default(), error });
-        }
-        Some(Err(Stopped::ByError(error))) => error.rethrow(),
-    };
-    Ok(CapturedColumns {
-        owner,
-        has_conditions: columns.iter().any(|column| column.condition.is_some()),
-        depends_on_settings: statement.as_ref().is_some_and(Prepared::depends_on_settings),
-        statement,
-        attributes: columns.into_iter().map(|column| column.attribute).collect(),
-    })
+    /// Turns a row of the table into one of the claimed table; see [`row_as_claimed`].
+    select_list: Option<String>,
 }
 
-struct ColumnRow {
-    /// Quoted names: the table, the column, the subject key, the source key.
-    names: [String; 4],
+impl CapturedRows {
+    /// Prepares the statement that computes some declarations. `is_lost` says which errors mean that a condition cannot be evaluated any
+    /// more; others are raised.
+    fn prepare(
+        &self,
+        connection: &Connection,
+        columns: Vec<ClaimedColumn>,
+        is_lost: fn(&Caught) -> bool,
+    ) -> Result<CapturedColumns, UnusableAttribute> {
+        // Parsing evaluates literals, which can call the owner's input functions and depend on settings.
+        let prepare =
+            |text| restricted_as(self.owner, || with_fixed_text(|| Prepared::new(connection, text, &[self.row_type])));
+        let text = self.select_list.as_deref().and_then(|select_list| statement_text(&columns, select_list));
+        let statement = match text.map(|text| attempt(|| Ok::<_, Infallible>(prepare(text)))) {
+            None => None,
+            Some(Ok(prepared)) => Some(prepared),
+            Some(Err(Stopped::ByBody(never))) => match never {},
+            Some(Err(Stopped::ByError(error))) if is_lost(&error) => {
+                let table = columns.first().map(|column| column.attribute.declared.table_name.clone());
+                return Err(UnusableAttribute::ConditionLost { table: table.unwrap_or_default(), error });
+            }
+            Some(Err(Stopped::ByError(error))) => error.rethrow(),
+        };
+        Ok(CapturedColumns {
+            owner: self.owner,
+            has_conditions: columns.iter().any(|column| column.condition.is_some()),
+            depends_on_settings: statement.as_ref().is_some_and(Prepared::depends_on_settings),
+            statement,
+            attributes: columns.into_iter().map(|column| column.attribute).collect(),
+        })
+    }
+}
+
+/// A claimed column that can be captured.
+struct ClaimedColumn {
+    quoted_table: String,
+    /// The quoted columns of the value, the subject and the source.
+    quoted: [String; 3],
     condition: Option<String>,
     attribute: CapturedAttribute,
 }
 
-impl ColumnRow {
-    fn read(row: &Row, declared: Rc<Declared>) -> Result<Self, UnusableAttribute> {
-        let number = |column: i32| row.get::<i32>(column).and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
-        let (Some(value), Some(subject), Some(source)) = (number(12), number(13), number(14)) else {
-            return Err(UnusableAttribute::Missing { attribute: row.must(3), table: row.must(4) });
+impl ClaimedColumn {
+    fn new(row: CapturedDeclaration, declared: Rc<Declared>) -> Result<Self, UnusableAttribute> {
+        let number = |number: Option<i32>| number.and_then(|n| NonZeroUsize::new(n.unsigned_abs() as usize));
+        let [Some(value), Some(subject), Some(source)] =
+            [row.value_number, row.subject_number, row.source_number].map(number)
+        else {
+            return Err(UnusableAttribute::Missing { attribute: row.attribute, table: row.relname });
         };
-        // For each of the three columns: the positions of its name, of `has_fixed_text`, and of its type.
-        let columns = [(3, 15, 16), (19, 20, 21), (22, 23, 24)];
-        if let Some((attribute, _, type_name)) =
-            columns.into_iter().find(|(_, fixed, _)| row.get(*fixed) == Some(false))
-        {
-            let (attribute, type_name) = (row.must(attribute), row.must(type_name));
-            return Err(UnusableAttribute::NoFixedText { attribute, table: row.must(4), type_name });
+        let types = [
+            (&row.attribute, row.value_has_fixed_text, row.value_type),
+            (&row.subject_key, row.subject_has_fixed_text, row.subject_key_type),
+            (&row.source_key, row.source_has_fixed_text, row.source_key_type),
+        ];
+        if let Some((column, _, type_name)) = types.into_iter().find(|(_, is_fixed, _)| *is_fixed == Some(false)) {
+            let (attribute, type_name) = (column.clone(), type_name.unwrap_or_default());
+            return Err(UnusableAttribute::NoFixedText { attribute, table: row.relname, type_name });
         }
-        let type_name = |column: i32| Rc::from(row.must::<String>(column));
-        let kind = |column: i32| KeyKind::of(row.get(column));
-        Ok(ColumnRow {
-            names: [row.must(1), row.must(5), row.must(6), row.must(7)],
-            condition: row.get(11),
+        Ok(ClaimedColumn {
+            quoted_table: row.quoted_table,
+            quoted: [row.quoted_attribute, row.quoted_subject_key, row.quoted_source_key],
+            condition: row.condition,
             attribute: CapturedAttribute {
-                columns: [(row.must(3), value), (row.must(19), subject), (row.must(22), source)],
-                bucket_type: type_name(8),
-                subject_type: type_name(9),
-                subject_key: kind(17),
-                source_type: type_name(10),
-                source_key: kind(18),
+                columns: [(row.attribute, value), (row.subject_key, subject), (row.source_key, source)],
+                bucket_type: row.bucket_type.into(),
+                subject_type: row.subject_type.into(),
+                subject_key: KeyKind::of(row.subject_base_type),
+                source_type: row.source_type.into(),
+                source_key: KeyKind::of(row.source_base_type),
                 declared,
             },
         })
     }
 }
 
-/// Builds the statement that computes the attributes of row $1. Conditions refer to the row by the claimed table's name.
+/// Builds the statement that computes the attributes of a row, its parameter. Conditions refer to the row by the claimed table's name.
 /// All names but those of the row's columns are schema-qualified, so the search_path does not matter.
-fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
-    let table = &columns.first()?.names[0];
+fn statement_text(columns: &[ClaimedColumn], select_list: &str) -> Option<String> {
+    let table = &columns.first()?.quoted_table;
     let values: Vec<_> = columns
         .iter()
-        .map(|ColumnRow { names: [table, value, subject, source], condition, attribute, .. }| {
+        .map(|ClaimedColumn { quoted: [value, subject, source], condition, attribute, .. }| {
             let [subject_type, source_type] = [attribute.subject_key, attribute.source_key].map(result_type);
             let condition = condition.as_deref().unwrap_or("true");
             format!(
@@ -273,7 +328,7 @@ fn statement_text(columns: &[ColumnRow], row: &str) -> Option<String> {
             )
         })
         .collect();
-    Some(format!("SELECT {} FROM (SELECT {row}) AS {table}", values.join(", ")))
+    Some(format!("SELECT {} FROM (SELECT {select_list}) AS {table}", values.join(", ")))
 }
 
 /// Returns the type as which a key is selected.
@@ -282,20 +337,4 @@ fn result_type(key: KeyKind) -> &'static str {
         KeyKind::Integer => "pg_catalog.int8",
         KeyKind::Uuid | KeyKind::Text => "pg_catalog.text",
     }
-}
-
-/// Queues the deferred trigger for the end of this transaction.
-pub fn enqueue(connection: &Connection) {
-    connection.run(&ENQUEUE, View::Statement, []);
-}
-
-/// Queues the deferred trigger again, behind all deferred triggers that are queued now, if there were changes since the row
-/// was last written. Returns whether it did; the first call always does.
-pub fn requeue(connection: &Connection, ctid: Value, changes: i64) -> bool {
-    connection.run(&REQUEUE, View::Statement, [ctid, changes.into()]).count() > 0
-}
-
-/// Deletes the row of the deferred trigger.
-pub fn dequeue(connection: &Connection, ctid: Value) {
-    connection.run(&DEQUEUE, View::Statement, [ctid]);
 }

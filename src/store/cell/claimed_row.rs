@@ -1,16 +1,14 @@
 //! Rows that need a claim, and the locks with which they are read.
 
-use pg::spi::Row;
+use pg::query::record;
 
-/// A row that needs a claim.
-pub struct ClaimedRow {
-    pub source_id: Option<String>,
-    pub value: String,
-    pub subject_id: Option<String>,
-}
-
-pub fn claimed_row(row: Row) -> ClaimedRow {
-    ClaimedRow { source_id: row.get(1), value: row.must(2), subject_id: row.get(3) }
+record! {
+    /// A row that needs a claim.
+    pub struct ClaimedRow {
+        pub source_id: Option<String>,
+        pub value: String,
+        pub subject_id: Option<String>,
+    }
 }
 
 /// The row locks that a query takes until the (sub)transaction ends.

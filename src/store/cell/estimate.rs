@@ -1,6 +1,7 @@
 //! Estimates how many rows of a table need a claim.
 
 use super::expected::{Attribute, RowLock};
+use pg::query::Answer;
 use pg::spi::Connection;
 
 impl Attribute {
@@ -9,7 +10,7 @@ impl Attribute {
     pub fn estimated_rows(&self, connection: &Connection) -> i64 {
         let planned = |query: &str| {
             let text = format!("EXPLAIN {query}");
-            let line: Option<String> = self.as_owner(|| connection.run_text(&text, []).first(|row| row.must(1)));
+            let line: Option<String> = self.as_owner(|| Answer::of(&connection.run_text(&text, [])));
             line.as_deref().and_then(planned_rows)
         };
         let all = planned(&format!("SELECT FROM {}", self.from()));

@@ -5,151 +5,85 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::ffi::CStr;
+use std::ops::Deref;
 
 use claims_model::capture::READ_BYTES;
-use claims_model::enforcement::{Enforcement, Mode, POSITIONS};
+use claims_model::enforcement::{Enforcement, Mode};
 use claims_model::origin::Approval;
 use claims_model::source_range::SourceRange;
 use claims_model::{Profile, Types, source_key};
 use pgrx::pg_sys::Oid;
 
 use super::authority::{self, OwnCell};
-use super::claimed_row::claimed_row;
 pub use super::claimed_row::{ClaimedRow, RowLock};
-use super::keys::{KeyKind, Parameters, Stretch, StretchPart, base_type};
+use super::declarations::{DeclaredAttribute, declared};
+use super::keys::{KeyKind, Parameters, Stretch, StretchPart};
 use super::search_index::{self, MissingIndex};
 use crate::store::catalog;
 use pg::owner::restricted_as;
+use pg::query::{Answer, Record};
 use pg::settings::{under, with_fixed_text};
-use pg::spi::{Connection, Row, View};
-use pg::statement::statement;
+use pg::spi::{Connection, Row};
 use pg::subtransaction::{Stopped, attempt};
 use pg::xact;
-
-/// Whether table `c` has an index on claims.canonical_form() and its owner may use that function.
-macro_rules! has_form_index {
-    () => {
-        "has_schema_privilege(c.relowner, 'claims', 'USAGE')
-         AND has_function_privilege(c.relowner, 'claims.canonical_form(text, text)', 'EXECUTE')
-         AND EXISTS (SELECT FROM pg_depend d JOIN pg_index i ON i.indexrelid = d.objid
-                      WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'claims.canonical_form(text, text)'::regprocedure
-                        AND d.classid = 'pg_class'::regclass AND i.indrelid = c.oid AND i.indisvalid)"
-    };
-}
-
-macro_rules! attributes {
-    ($condition:literal) => {
-        concat!(
-            "SELECT c.oid, quote_ident(n.nspname) || '.' || quote_ident(c.relname), quote_ident(c.relname), c.relkind = 'r', c.relowner,
-                    quote_ident(a.attribute), a.bucket_type, a.subject_type, quote_ident(a.subject_key), a.source_type,
-                    quote_ident(a.source_key), a.condition, greatest(c.reltuples, 0)::bigint, k.attnotnull IS TRUE,
-                    k.base_type, y.typcategory = 'S', format_type(k.base_type, -1), ", has_form_index!(), ",
-                    a.enforcement, round(a.share * 10000)::int8, a.approved_owner::oid, a.approved_cell
-               FROM claims.claimed_attributes a
-               JOIN pg_class c ON c.oid = a.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
-               LEFT JOIN (SELECT k.*, ", base_type!("k"), " AS base_type FROM pg_attribute k) k
-                      ON k.attrelid = c.oid AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped
-               LEFT JOIN pg_type y ON y.oid = k.base_type
-              WHERE ", $condition, " ORDER BY c.oid, a.attribute, a.declaration"
-        )
-    };
-}
-
-statement! {
-    /// Reads the attributes whose claims have source type $1.
-    OF_SOURCE(TEXTOID) = attributes!("a.source_type = $1");
-    /// Reads the attributes that claim buckets of type $1.
-    OF_BUCKET(TEXTOID) = attributes!("a.bucket_type = $1");
-}
 
 /// Makes PostgreSQL raise an error where a row security policy would hide rows.
 const NO_ROWS_HIDDEN: &[(&CStr, &CStr)] = &[(c"row_security", c"off")];
 
-/// A claimed column. All names but those of types are quoted.
+/// A claimed column.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attribute {
-    table: Oid,
-    table_name: String,
-    /// The table's unqualified name, which conditions use.
-    alias: String,
-    /// Whether it is an ordinary table, queried with ONLY. Otherwise it is partitioned.
-    plain: bool,
-    owner: Oid,
-    column: String,
-    pub bucket_type: String,
+    declared: DeclaredAttribute,
     /// The profile that compares the column's values.
     pub profile: Profile,
-    pub subject_type: String,
-    subject_key: String,
-    pub source_type: String,
-    source_key: String,
-    condition: Option<String>,
-    /// The planner's estimate of the table's rows (`reltuples`).
-    pub(super) rows: i64,
-    /// Whether the key column is NOT NULL.
-    has_keys: bool,
     kind: KeyKind,
-    /// The key's type beneath its domains.
-    key_type: String,
-    /// Whether the key is of a string type, so that any text may be a key.
-    any_text: bool,
-    /// Whether the table has an index on claims.canonical_form(), perhaps of this column.
-    has_form_index: bool,
     enforcement: Enforcement,
     /// Whether the declaration may claim names for the cell of this database ([authority]).
     pub is_accepted: bool,
 }
 
-fn attribute(row: Row, types: &Types, own_cell: Option<&OwnCell>) -> Attribute {
-    let mode = row.get::<String>(19).and_then(|mode| Mode::named(&mode)).unwrap_or(Mode::Enforce);
-    let below = row.get::<i64>(20).and_then(|below| u32::try_from(below).ok()).unwrap_or(POSITIONS);
-    let approval = Approval { owner: row.get::<Oid>(21).map(Oid::to_u32), cell_id: row.get(22) };
-    let bucket_type: String = row.must(7);
-    Attribute {
-        table: row.must(1),
-        table_name: row.must(2),
-        alias: row.must(3),
-        plain: row.must(4),
-        owner: row.must(5),
-        column: row.must(6),
-        profile: types.profile_of(&bucket_type),
-        bucket_type,
-        subject_type: row.must(8),
-        subject_key: row.must(9),
-        source_type: row.must(10),
-        source_key: row.must(11),
-        condition: row.get(12),
-        rows: row.must(13),
-        has_keys: row.must(14),
-        kind: KeyKind::of(row.get(15)),
-        any_text: row.get(16).unwrap_or(false),
-        key_type: row.get(17).unwrap_or_default(),
-        has_form_index: row.must(18),
-        enforcement: Enforcement::new(mode, below),
-        is_accepted: own_cell.is_none_or(|cell| cell.accepts(row.must(5), &approval)),
+impl Deref for Attribute {
+    type Target = DeclaredAttribute;
+
+    fn deref(&self) -> &DeclaredAttribute {
+        &self.declared
     }
 }
 
 /// Returns the attributes whose claims have a source type, also those that are off or not accepted.
 pub fn of_source(connection: &Connection, source_type: &str) -> Vec<Attribute> {
-    let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
-    let rows = connection.run(&OF_SOURCE, View::Caller, [source_type.into()]);
-    rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref()))
+    attributes(connection, declared(connection, Some(source_type), None))
 }
 
 /// Returns the attributes that claim buckets of a type, also those that are off.
 pub fn of_bucket(connection: &Connection, bucket_type: &str) -> Vec<Attribute> {
-    let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
-    let rows = connection.run(&OF_BUCKET, View::Caller, [bucket_type.into()]);
-    let all = rows.map(|row| attribute(row, &catalog.types, own_cell.as_ref())).into_iter();
+    let all = attributes(connection, declared(connection, None, Some(bucket_type))).into_iter();
     all.filter(|attribute| attribute.is_accepted).collect()
 }
 
+fn attributes(connection: &Connection, declared: Vec<DeclaredAttribute>) -> Vec<Attribute> {
+    let (catalog, own_cell) = (catalog::current(connection), authority::own_cell(connection));
+    declared.into_iter().map(|declared| Attribute::new(declared, &catalog.types, own_cell.as_ref())).collect()
+}
+
 impl Attribute {
+    fn new(declared: DeclaredAttribute, types: &Types, own_cell: Option<&OwnCell>) -> Self {
+        let owner = declared.approved_owner.map(Oid::to_u32);
+        let approval = Approval { owner, cell_id: declared.approved_cell };
+        Attribute {
+            profile: types.profile_of(&declared.bucket_type),
+            kind: KeyKind::of(declared.base_type),
+            enforcement: Enforcement::stored(declared.enforcement.as_deref(), declared.share),
+            is_accepted: own_cell.is_none_or(|cell| cell.accepts(declared.relowner, &approval)),
+            declared,
+        }
+    }
+
     /// Runs `body` with the owner's rights, under settings that give the owner's code the same result in every session.
     pub(super) fn as_owner<T>(&self, body: impl FnOnce() -> T) -> T {
-        restricted_as(self.owner, || under(NO_ROWS_HIDDEN, || with_fixed_text(body)))
+        restricted_as(self.relowner, || under(NO_ROWS_HIDDEN, || with_fixed_text(body)))
     }
 
     /// Returns whether none of its rows calls for a claim now.
@@ -169,12 +103,12 @@ impl Attribute {
 
     /// Returns whether two attributes are columns of one table with the same key.
     pub fn has_rows_of(&self, other: &Attribute) -> bool {
-        self.table == other.table && self.source_key == other.source_key
+        self.oid == other.oid && self.quoted_source_key == other.quoted_source_key
     }
 
     /// Builds the query for the rows that need a claim.
     pub(super) fn query(&self, condition: &str, row_lock: RowLock) -> String {
-        let Attribute { alias, column, subject_key, source_key, .. } = self;
+        let DeclaredAttribute { alias, quoted_column, quoted_subject_key, quoted_source_key, .. } = &self.declared;
         let own_condition = self.condition.as_deref().map_or(String::new(), |text| format!(" AND ({text})"));
         let row_lock = match row_lock {
             RowLock::None => String::new(),
@@ -182,20 +116,20 @@ impl Attribute {
             RowLock::ShareOrError => format!(" FOR SHARE OF {alias} NOWAIT"),
         };
         format!(
-            "SELECT {alias}.{source_key}::pg_catalog.text, {alias}.{column}::pg_catalog.text,
-                    {alias}.{subject_key}::pg_catalog.text
-               FROM {} WHERE {condition} AND {alias}.{column} IS NOT NULL{own_condition}{row_lock}",
+            "SELECT {alias}.{quoted_source_key}::pg_catalog.text AS source_id, {alias}.{quoted_column}::pg_catalog.text AS value,
+                    {alias}.{quoted_subject_key}::pg_catalog.text AS subject_id
+               FROM {} WHERE {condition} AND {alias}.{quoted_column} IS NOT NULL{own_condition}{row_lock}",
             self.from()
         )
     }
 
     /// Builds the FROM item. ONLY leaves out tables that inherit from an ordinary table; a partitioned table includes its partitions.
     pub(super) fn from(&self) -> String {
-        format!("{}{} AS {}", if self.plain { "ONLY " } else { "" }, self.table_name, self.alias)
+        format!("{}{} AS {}", if self.is_plain { "ONLY " } else { "" }, self.quoted_name, self.alias)
     }
 
     fn key(&self) -> String {
-        format!("{}.{}", self.alias, self.source_key)
+        format!("{}.{}", self.alias, self.quoted_source_key)
     }
 
     /// Passes the rows whose keys are in a range to `each`, in no order. Rows without a key belong to the range that has no lower
@@ -213,7 +147,7 @@ impl Attribute {
                 let mut parameters = Parameters::default();
                 let text = self.query(&part.condition(&self.key(), &mut parameters), RowLock::None);
                 let values = parameters.values();
-                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(claimed_row(row))));
+                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(ClaimedRow::read(&row))));
             }
         }
     }
@@ -263,7 +197,7 @@ impl Attribute {
         }
         let (condition, parameters) = self.has_values(values);
         let text = self.query(&condition, RowLock::None);
-        self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(claimed_row))
+        self.as_owner(|| Answer::of(&connection.run_text_now(&text, parameters.values())))
     }
 
     /// Returns the rows whose canonical form is one of `names`. Without an index on the canonical form it reads every row.
@@ -271,7 +205,7 @@ impl Attribute {
         let (condition, parameters) = self.may_have_names(names);
         let (text, mut found) = (self.query(&condition, RowLock::None), Vec::new());
         let set = HashSet::from_iter(names.iter().copied());
-        let mut keep = |row: Row| found.extend(Some(claimed_row(row)).filter(|row| self.is_one_of(row, &set)));
+        let mut keep = |row: Row| found.extend(Some(ClaimedRow::read(&row)).filter(|row| self.is_one_of(row, &set)));
         self.as_owner(|| connection.stream(&text, parameters.values(), false, &mut keep));
         found
     }
@@ -283,18 +217,18 @@ impl Attribute {
         }
         let (condition, parameters) = self.may_have_names(names);
         let text = self.query(&condition, RowLock::None);
-        let rows = self.as_owner(|| connection.run_text_now(&text, parameters.values()).map(claimed_row));
+        let rows: Vec<ClaimedRow> = self.as_owner(|| Answer::of(&connection.run_text_now(&text, parameters.values())));
         let set = HashSet::from_iter(names.iter().copied());
         rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, &set)).collect()
     }
 
     pub fn table(&self) -> Oid {
-        self.table
+        self.oid
     }
 
     /// Returns the index without which [`Attribute::with_values_now`] reads every row, or `None` if that index can be used.
     pub fn missing_index(&self, connection: &Connection) -> Option<MissingIndex> {
-        search_index::missing(connection, self.table, &self.column, self.profile)
+        search_index::missing(connection, self.oid, &self.quoted_column, self.profile)
     }
 
     /// Builds a condition that all rows with these names fulfil. It is exact where an index knows canonical forms; otherwise it
@@ -304,13 +238,13 @@ impl Attribute {
         if !self.has_form_index {
             let may_be_name = format!(
                 "pg_catalog.octet_length({}.{}::pg_catalog.text) OPERATOR(pg_catalog.<=) {READ_BYTES}",
-                self.alias, self.column
+                self.alias, self.quoted_column
             );
             return (format!("{} AND {may_be_name}", self.has_key()), parameters);
         }
         let names = parameters.add(names.to_vec());
         // The planner finds the index by this expression, the one that docs/names.md recommends.
-        let (profile, column) = (self.profile.name(), format!("{}.{}", self.alias, self.column));
+        let (profile, column) = (self.profile.name(), format!("{}.{}", self.alias, self.quoted_column));
         let form = format!("claims.canonical_form('{profile}', {column}::pg_catalog.text)");
         (format!("{form} = ANY ({names}) AND {}", self.has_key()), parameters)
     }
@@ -326,7 +260,7 @@ impl Attribute {
     fn has_values(&self, values: &[&str]) -> (String, Parameters) {
         let mut parameters = Parameters::default();
         let values = parameters.add(values.to_vec());
-        let value = format!("{}.{}::pg_catalog.text", self.alias, self.column);
+        let value = format!("{}.{}::pg_catalog.text", self.alias, self.quoted_column);
         (format!("{value} = ANY ({values}) AND {}", self.has_key()), parameters)
     }
 
@@ -339,7 +273,7 @@ impl Attribute {
         row_lock: RowLock,
     ) -> Vec<ClaimedRow> {
         let text = self.query(condition, row_lock);
-        self.as_owner(|| connection.run_text(&text, parameters.values()).map(claimed_row))
+        self.as_owner(|| Answer::of(&connection.run_text(&text, parameters.values())))
     }
 
     /// Returns the stretches of keys whose ids are in a range. The first one is in the order of the ids.
@@ -369,7 +303,7 @@ impl Attribute {
         let text = format!(
             "SELECT {key}::pg_catalog.text FROM {from} WHERE {condition} ORDER BY {order} OFFSET {offset} LIMIT 1"
         );
-        self.as_owner(|| connection.run_text(&text, parameters.values()).first(|row| row.must(1)))
+        self.as_owner(|| Answer::of(&connection.run_text(&text, parameters.values())))
     }
 
     /// Returns whether a row of the table can have this source id, which must be the text of a value of the key's type. Types
@@ -378,17 +312,23 @@ impl Attribute {
         match self.kind {
             KeyKind::Integer => source_key::integer(id).is_some(),
             KeyKind::Uuid => source_key::uuid(id).is_some(),
-            KeyKind::Text if self.any_text => true,
+            KeyKind::Text if self.is_string == Some(true) => true,
             KeyKind::Text => self.is_value(connection, id),
         }
     }
 
     fn is_value(&self, connection: &Connection, id: &str) -> bool {
-        let text = format!("SELECT $1::{}::pg_catalog.text COLLATE pg_catalog.\"C\" = $1", self.key_type);
-        let cast = || self.as_owner(|| connection.run_text(&text, [id.into()]).first(|row| row.get(1)).flatten());
-        match attempt(|| cast().ok_or(())) {
+        let mut parameters = Parameters::default();
+        let id = parameters.add(id);
+        let text = format!(
+            "SELECT {id}::{}::pg_catalog.text COLLATE pg_catalog.\"C\" = {id}",
+            self.key_type.as_deref().unwrap_or_default()
+        );
+        let values = parameters.values();
+        let cast = || -> Option<Option<bool>> { self.as_owner(|| Answer::of(&connection.run_text(&text, values))) };
+        match attempt(|| Ok::<_, Infallible>(cast().flatten().unwrap_or(false))) {
             Ok(is_same) => is_same,
-            Err(Stopped::ByBody(())) => false,
+            Err(Stopped::ByBody(never)) => match never {},
             Err(Stopped::ByError(caught)) if caught.is_about_data() => false,
             Err(Stopped::ByError(caught)) => caught.rethrow(),
         }

@@ -4,6 +4,7 @@ pub mod attributes;
 pub mod authority;
 pub mod availability;
 pub mod claimed_row;
+mod declarations;
 pub mod declared;
 pub mod epochs;
 pub mod errors;
