@@ -9,8 +9,6 @@
 #[macro_use]
 mod sql_text;
 
-mod access;
-mod admin_action;
 mod arguments;
 mod cell;
 mod cell_slots;
@@ -18,12 +16,9 @@ mod direct;
 mod error;
 mod holds;
 mod kernel;
-mod refusals;
 mod service;
-mod settings;
 mod store;
 mod tables;
-mod version;
 mod worker;
 
 use crate::error::{raise_altered, raise_updated, refuse_direct_call_of_trigger};
@@ -43,7 +38,7 @@ static SHARED: [&[&dyn pg::shared::Area]; 2] = [&cell::AREAS, &service::AREAS];
 #[pg_guard]
 pub extern "C-unwind" fn _PG_init() {
     pg::settings::no_backtraces();
-    settings::define();
+    kernel::settings::define();
     if pg::shared::is_being_preloaded() {
         pg::shared::reserve(&SHARED);
         pg::place::location();
@@ -58,7 +53,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::cache::register();
     pg::compatibility::register(|| {
         cell::update_wait::await_update();
-        let is_final = version::require_same();
+        let is_final = kernel::version::require_same();
         layout::require_own_tables() && is_final
     });
     pg::statement::register(pg::statement::WhileDistributed {
@@ -70,7 +65,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::altered::register(raise_altered);
     pg::retired::register(raise_updated);
     pg::trigger_function::register(pg::trigger_function::TriggerFunctions {
-        announce_change: store::catalog::announce_change,
+        announce_change: kernel::catalog::announce_change,
         capture_change: holds::requests::capture::capture_change,
         capture_row: cell::capture::rows::capture_row,
         hold_naming: on_node::hold_naming,

@@ -1,9 +1,10 @@
 //! `attend`: chooses the cells that the background worker attends to.
 
+use crate::arguments;
 use crate::cell::{services, wakeup};
 use crate::error::ClaimsError;
-use crate::store::{catalog, worker};
-use crate::{access, arguments};
+use crate::kernel::{access, catalog};
+use crate::store::worker;
 use pg::prelude::*;
 use pg::spi;
 

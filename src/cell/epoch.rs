@@ -9,8 +9,6 @@ use std::time::Duration;
 use claims_model::epoch::StoredEpoch;
 use uuid::Uuid;
 
-use crate::access;
-use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
@@ -18,6 +16,8 @@ use crate::cell::errors::CellError;
 use crate::cell::id_sequences as sequences;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
+use crate::kernel::access;
+use crate::kernel::admin_action::AdminAction;
 use crate::store::cell::epochs::{self, CellEpochs};
 use crate::store::worker;
 use pg::background::{self, Errand};

@@ -1,9 +1,9 @@
 //! Who may read the rows of claimed tables through the calls of a cell: roles that may act for the cell whose tables they are, and roles that
 //! may read the tables themselves.
 
-use crate::access;
 use crate::error::{AccessError, ClaimsError};
-use crate::store::catalog::{self, Catalog};
+use crate::kernel::access;
+use crate::kernel::catalog::{self, Catalog};
 use crate::store::cell::{authority, declared};
 use crate::store::worker;
 use pg::prelude::*;

@@ -4,11 +4,11 @@
 //! was made for another purpose the statement could call functions which that server's users have created. So only the owner of a
 //! server can make it a service.
 
-use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::cell::client;
 use crate::cell::errors::{CellError, notice_of_own_wrapper};
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::store::cell::servers::Server;
 use crate::store::cell::services;
 use pg::name::Name;

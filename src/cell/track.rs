@@ -3,12 +3,12 @@
 use pgrx::PgSqlErrorCode as Code;
 
 use super::uuids;
+use crate::arguments;
 use crate::cell::errors::CellError;
 use crate::cell::wakeup;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::{access, catalog, settings};
 use crate::store::cell::tracked;
-use crate::{access, arguments, settings};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::workers;
 use crate::error::{VersionError, raise};
-use crate::{settings, version};
+use crate::kernel::{settings, version};
 use pg::{background, extension, wait, xact};
 
 const SHORTEST_WAIT: Duration = Duration::from_secs(2);

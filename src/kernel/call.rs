@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::time::Instant;
 
-use crate::access;
+use super::access;
+use super::catalog::{self, Catalog};
 use crate::arguments::required;
 use crate::error::ClaimsError;
-use crate::store::catalog::{self, Catalog};
 use crate::tables::{self, Tables};
 use pg::spi::Connection;
 use pg::xact::Surroundings;

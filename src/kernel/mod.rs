@@ -1,6 +1,15 @@
-//! The parts of the service's side that every slice of it uses.
+//! The parts that several slices of both sides use.
 
+pub mod access;
+pub mod admin_action;
+pub mod admin_log;
 pub mod call;
+pub mod catalog;
+pub mod namings;
+pub mod pass_log;
+pub mod refusals;
+pub mod settings;
+pub mod version;
 
 ::pgrx::extension_sql_file!("../../sql/install/schema.sql", name = "schema", bootstrap);
 ::pgrx::extension_sql_file!("../../sql/install/admin_log.sql", name = "admin_log", requires = ["tables"]);

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::kernel::catalog::Catalog;
 use crate::service::errors::AdmissionError;
 use crate::service::{durability, low_water};
-use crate::store::catalog::Catalog;
 use crate::tables::shared::{leases, limits};
 use pg::spi::View;
 

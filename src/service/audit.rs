@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::kernel::call::{Call, CellCall};
-use crate::refusals::{self, Fetched};
-use crate::settings::{self, Audit};
-use crate::store::catalog::Catalog;
+use crate::kernel::catalog::Catalog;
+use crate::kernel::refusals::{self, Fetched};
+use crate::kernel::settings::{self, Audit};
 use crate::tables::EndedLease;
 use crate::tables::rows::audit::{Actor, AuditRow, next_id};
 use crate::tables::rows::feed::ChangeSet;

@@ -10,8 +10,8 @@ use pgrx::pg_sys::panic::ErrorReport;
 
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::kernel::settings;
 use crate::service::errors::AdmissionError;
-use crate::settings;
 use crate::tables;
 use pg::transaction_end::Hooks;
 use pg::{replication, xact};

@@ -7,15 +7,15 @@ use claims_model::place::{Place, Relation};
 use claims_model::{BadInput, Problem};
 
 use super::{admission, durability};
-use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::CellCall;
+use crate::kernel::{access, admin_log, catalog};
 use crate::service::errors::AdmissionError;
-use crate::store::{admin_log, catalog};
+use crate::tables;
 use crate::tables::shared::epochs::{self, StoredActing};
 use crate::tables::shared::ids;
-use crate::{access, tables};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::{place, roles, spi};

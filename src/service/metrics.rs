@@ -7,7 +7,7 @@ use super::counters::{self, Checked, Seen, SeenDurations};
 use super::low_water;
 use super::waiters;
 use crate::kernel::call::Call;
-use crate::{refusals, version};
+use crate::kernel::{refusals, version};
 use pg::clock::{Moment, monotonic};
 use pg::jsonb::JsonText;
 use pg::prelude::*;

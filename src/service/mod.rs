@@ -21,7 +21,7 @@ pub mod waiters;
 
 use std::time::Duration;
 
-use crate::refusals;
+use crate::kernel::refusals;
 use crate::tables::shared::pace;
 use pg::shared::Area;
 

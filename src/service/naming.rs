@@ -17,10 +17,10 @@ use pgrx::PgSqlErrorCode as Code;
 
 use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
+use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::namings::{self, Namings};
+use crate::kernel::settings;
 use crate::service::errors::NamingError;
-use crate::settings;
-use crate::store::catalog::{self, Catalog};
-use crate::store::namings::{self, Namings};
 use crate::tables::Tables;
 use pg::lock;
 use pg::settings::LockWaits;

@@ -3,11 +3,10 @@
 use claims_model::mode::Need;
 
 use super::admission;
-use crate::access;
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
-use crate::store::admin_log;
+use crate::kernel::{access, admin_log};
 use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
 use pg::prelude::*;

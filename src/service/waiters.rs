@@ -15,7 +15,7 @@ use claims_model::{Bucket, nesting};
 use zerocopy::FromBytes;
 
 use crate::kernel::call::Call;
-use crate::settings;
+use crate::kernel::settings;
 use pg::background::own_database;
 use pg::clock::monotonic;
 use pg::shared::{Locked, Shared};

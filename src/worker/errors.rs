@@ -4,7 +4,7 @@ use pgrx::PgLogLevel;
 
 use crate::cell::verify::errors::VerificationError;
 use crate::error::{ClaimsError, text};
-use crate::store::pass_log::Failure;
+use crate::kernel::pass_log::Failure;
 
 impl From<ClaimsError> for Failure {
     fn from(error: ClaimsError) -> Self {

@@ -6,8 +6,8 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crate::settings;
-use crate::store::pass_log::Failure;
+use crate::kernel::pass_log::Failure;
+use crate::kernel::settings;
 use crate::store::worker as store;
 use crate::worker::errors::{log_ended_feed_holder, log_failed_pass};
 use pg::background::{self, transaction};

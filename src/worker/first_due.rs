@@ -5,7 +5,7 @@ use std::time::Duration;
 use claims_model::due;
 
 use super::schedule::Job;
-use crate::store::pass_log;
+use crate::kernel::pass_log;
 use pg::background::{self, transaction};
 use pg::clock::Moment;
 use pg::spi::{self, Connection};

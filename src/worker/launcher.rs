@@ -11,7 +11,7 @@ use super::WORKERS;
 use super::supervision::Supervision;
 use crate::cell::wakeup::MAX_DATABASES;
 use crate::cell::workers::{self, Duty, RunningWorker};
-use crate::settings;
+use crate::kernel::settings;
 use pg::background::{self, Worker};
 
 /// A worker that should run.

@@ -7,7 +7,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::store::pass_log::Failure;
+use crate::kernel::pass_log::Failure;
 use pg::background::transaction;
 use pg::owner::as_role;
 use pg::spi::{self, Connection};

@@ -4,11 +4,10 @@ use claims_model::mode::Need;
 
 use crate::holds::requests::statements as requests;
 use crate::kernel::call::Call;
+use crate::kernel::pass_log::Pass;
+use crate::kernel::{admin_log, settings};
 use crate::service::{admission, feed};
-use crate::settings;
-use crate::store::admin_log;
 use crate::store::cell::{observations, tracked};
-use crate::store::pass_log::Pass;
 use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
 

@@ -6,7 +6,7 @@ use pgrx::pg_sys::Oid;
 
 use super::own_transactions::OwnTransactions;
 use crate::cell::transactions::Transactions;
-use crate::refusals;
+use crate::kernel::refusals;
 use crate::service::audit;
 use crate::worker::errors::log_failed_pass;
 

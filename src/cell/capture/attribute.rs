@@ -6,13 +6,13 @@ use claims_model::{BadInput, Kind, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::declare::{must_own, spelled_out};
+use crate::arguments;
 use crate::cell::capture::errors::{CaptureError, notice_of_changed_declaration, warn_of_no_unique_index};
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::{access, catalog};
 use crate::store::cell::authority;
 use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
 use crate::store::cell::triggers::{self, Purpose};
-use crate::{access, arguments};
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::roles;

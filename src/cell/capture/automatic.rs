@@ -14,10 +14,10 @@ use claims_model::routes::Routes;
 use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
+use crate::arguments;
 use crate::error::{ClaimsError, raise};
-use crate::store::catalog;
+use crate::kernel::{access, catalog};
 use crate::store::cell::{attributes, routes};
-use crate::{access, arguments};
 use pg::error_context;
 use pg::owner::as_owner_of;
 use pg::prelude::*;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cell::capture::errors::CaptureError;
 use crate::cell::capture::refused_save::{ClaimedTwice, RefusedSave};
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::{roles, spi};
@@ -87,7 +87,7 @@ fn last_conflicts() -> Result<
     >,
     ErrorReport,
 > {
-    crate::access::refuse_restricted()?;
+    crate::kernel::access::refuse_restricted()?;
     // Another role may use the session now.
     let may_read = |refusal: &&RefusedBefore| roles::has_privileges_of(roles::caller(), refusal.role);
     let names = LAST.with_borrow(|last| last.as_ref().filter(may_read).map(|refusal| refusal.names.clone()));

@@ -4,9 +4,10 @@ use pgrx::pg_sys::Oid;
 
 use crate::cell::capture::errors::{CaptureError, warn_of_mutable_condition};
 use crate::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
+use crate::kernel::{access, version};
 use crate::store::cell::triggers::{self, Purpose};
 use crate::store::cell::unfit_tables::{self, ChildOfClaimed};
-use crate::{access, arguments, tables, version};
+use crate::{arguments, tables};
 use pg::event_trigger::{EventTriggers, TableChange};
 use pg::prelude::*;
 use pg::spi::{self, Connection};

@@ -5,11 +5,12 @@ use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use pgrx::AnyNumeric;
 
-use crate::admin_action::AdminAction;
+use crate::arguments;
 use crate::cell::capture::errors::{CaptureError, notice_of_enforcing};
 use crate::error::ClaimsError;
+use crate::kernel::access;
+use crate::kernel::admin_action::AdminAction;
 use crate::store::cell::declared;
-use crate::{access, arguments};
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::spi;

@@ -8,8 +8,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 use uuid::Uuid;
 
 use super::refused_save::{ClaimedTwice, RefusedSave};
-use crate::error::sentence;
-use crate::error::{errors, text};
+use crate::error::{errors, sentence, text};
 
 errors! {
     /// The reason why a call on claimed columns, or capture itself, fails.

@@ -1,7 +1,7 @@
 //! `skip_capture`: stops capturing changes in the current transaction, so that rows change and their claims do not.
 
 use super::log;
-use crate::admin_action::AdminAction;
+use crate::kernel::admin_action::AdminAction;
 use pg::prelude::*;
 use pg::xact;
 

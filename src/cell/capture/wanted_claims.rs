@@ -5,7 +5,7 @@ use claims_model::limits;
 use claims_model::origin::Origin;
 
 use crate::cell::capture::errors::Excess;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use crate::store::cell::attributes::{CapturedAttribute, CapturedColumns};
 use crate::store::cell::keys::KeyKind;
 use pg::owner::{as_owner_of, restricted_as};

@@ -9,7 +9,7 @@ use pgrx::pg_sys::Oid;
 use super::states;
 use crate::cell::errors::CellError;
 use crate::error::ClaimsError;
-use crate::settings;
+use crate::kernel::settings;
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::{background, foreign};

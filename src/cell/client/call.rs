@@ -5,11 +5,10 @@ use std::ffi::{CStr, c_int};
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
-use super::breaker;
 use super::connection_cache::{self, CachedConnection, Unread};
 use super::question::Question;
 use super::turns::Turn;
-use super::{Service, Way};
+use super::{Service, Way, breaker};
 use crate::cell::errors::CellError;
 use crate::error::ClaimsError;
 use pg::libpq::{Command, Mismatch, Reply, Trouble};

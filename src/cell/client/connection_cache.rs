@@ -16,7 +16,7 @@ use super::answer::Answer;
 use super::confirmed;
 use super::places::Place;
 use super::settlement::Settlement;
-use crate::settings;
+use crate::kernel::settings;
 use pg::libpq::{Link, Reply, Trouble};
 use pg::{foreign, idle_sockets, roles};
 

@@ -15,7 +15,7 @@ use super::presented::{self, Presented, presenting};
 use super::question::{interval, question};
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
-use crate::settings;
+use crate::kernel::settings;
 use pg::libpq::{Command, Mismatch};
 use pg::xid8::Xid8;
 

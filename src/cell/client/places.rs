@@ -12,7 +12,7 @@ use pgrx::pg_sys::Oid;
 
 use crate::cell::errors::CellError;
 use crate::error::ClaimsError;
-use crate::settings;
+use crate::kernel::settings;
 use pg::clock::{Moment, monotonic};
 use pg::shared::{FromBytes, Locked, Shared};
 use pg::{background, idle_sockets, wait};

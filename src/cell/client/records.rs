@@ -15,7 +15,7 @@ use super::answer::wrong;
 use super::naming::RequiredNaming;
 use super::question::{Json, interval, question};
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::libpq::Mismatch;
 
 /// A range of a cell's claims, and the profiles by which its names are compared.

@@ -3,12 +3,13 @@
 use claims_model::limits::KIND_CHARS;
 use claims_model::{BadInput, Problem};
 
+use crate::arguments;
 use crate::cell::errors::CellError;
 use crate::cell::id_sequences::{self as sequences, Sequence};
 use crate::cell::ids::errors::IdsError;
 use crate::cell::wakeup;
 use crate::error::ClaimsError;
-use crate::{access, arguments};
+use crate::kernel::access;
 use pg::name::Relation;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::declare::MAX_LOW_WATER;
+use crate::arguments;
 use crate::cell::client::ids::{Ids, RangeState};
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
@@ -14,9 +15,8 @@ use crate::cell::id_sequences::{self as sequences, IdSequence, Sequence};
 use crate::cell::ids::errors::IdsError;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::store::catalog;
-use crate::store::pass_log::Pass;
-use crate::{access, arguments};
+use crate::kernel::pass_log::Pass;
+use crate::kernel::{access, catalog};
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;

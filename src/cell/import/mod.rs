@@ -19,15 +19,14 @@ use claims_model::{BadInput, Problem};
 
 use self::batch::Batch;
 use self::statements::{ImportKey, ImportState};
+use crate::arguments;
 use crate::cell::client::{Service, unreachable};
-use crate::cell::epoch;
 use crate::cell::import::errors::{ImportError, ImportProgress, notice_of_import};
-use crate::cell::reading;
 use crate::cell::verify::begin::must_be_claimed;
 use crate::cell::verify::expected::Expected;
+use crate::cell::{epoch, reading};
 use crate::error::ClaimsError;
-use crate::store::catalog;
-use crate::{access, arguments};
+use crate::kernel::{access, catalog};
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{wait, xact};

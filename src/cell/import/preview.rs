@@ -15,7 +15,7 @@ use crate::cell::import::errors::ImportError;
 use crate::cell::reading;
 use crate::cell::verify::expected::Expected;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use crate::store::cell::expected::RowLock;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

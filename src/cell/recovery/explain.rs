@@ -7,11 +7,10 @@ use uuid::Uuid;
 
 use super::judge::{self, JudgedLease};
 use super::traces::{self, LocalTraces};
-use crate::access;
 use crate::arguments::required;
 use crate::cell::client::{Service, unreachable};
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::{access, catalog};
 use pg::clock::Moment;
 use pg::name::Name;
 use pg::prelude::*;

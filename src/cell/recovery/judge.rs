@@ -8,11 +8,12 @@ use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use crate::arguments;
 use crate::cell::client::leases::OutstandingLease;
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
+use crate::kernel::{access, settings};
 use crate::store::cell::tracked::{self, LeaseArgument};
-use crate::{access, arguments, settings};
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::settings::LockWaits;

@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::cell::reading;
 use crate::cell::verify::errors::VerificationError;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use crate::store::cell::passes::{self, VerificationPass};
 use pg::prelude::*;
 use pg::settings::LockWaits;

@@ -4,7 +4,7 @@ use super::expected::Expected;
 use crate::arguments::{self, source_range};
 use crate::cell::reading;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::spi;
 

@@ -19,7 +19,7 @@ use crate::cell::client::unreachable;
 use crate::cell::reading;
 use crate::cell::verify::errors::VerificationError;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;

@@ -20,9 +20,9 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::settings;
+use crate::kernel::pass_log::Pass;
+use crate::kernel::settings;
 use crate::store::cell::positions;
-use crate::store::pass_log::Pass;
 use pg::spi::Connection;
 
 /// Length of a slice.

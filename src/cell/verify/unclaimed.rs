@@ -25,7 +25,7 @@ use crate::cell::client::{Service, unreachable};
 use crate::cell::reading;
 use crate::cell::verify::errors::VerificationError;
 use crate::error::ClaimsError;
-use crate::store::catalog;
+use crate::kernel::catalog;
 use crate::store::cell::{routes, tracked, writers};
 use pg::prelude::*;
 use pg::spi::{self, Connection};

@@ -4,10 +4,11 @@ use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
 
 use super::captured_tables::{self, Table};
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::holds::requests::errors::CapturedTableError;
+use crate::kernel::access;
 use crate::store::cell::triggers::{self, Purpose};
-use crate::{access, arguments};
 use pg::lock::{self, Strength};
 use pg::name::{Name, Relation};
 use pg::prelude::*;

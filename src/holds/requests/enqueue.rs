@@ -5,9 +5,10 @@ use claims_model::{BadInput, Problem};
 
 use super::hints;
 use super::statements as requests;
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::holds::errors::HoldError;
-use crate::{access, arguments, settings};
+use crate::kernel::{access, settings};
 use pg::clock::Moment;
 use pg::jsonb::{Extent, Jsonb};
 use pg::prelude::*;

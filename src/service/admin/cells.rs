@@ -6,9 +6,9 @@ use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::grants::{self, Audience, role_called};
-use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::service::admin::errors::AdminError;
 use crate::tables::rows::cells::CellRegistration;

@@ -2,8 +2,8 @@
 
 use claims_model::{BadInput, Problem};
 
-use crate::admin_action::AdminAction;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::service::admin::errors::{DistributeError, notice_of_distributing};
 use crate::tables::citus::{catalog, distribute as store, extension, feed, layout};

@@ -2,8 +2,8 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::admin_action::AdminAction;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::service::admin::errors::AdminError;
 use crate::tables::shared::admin;
 use pg::extension::outside_of_scripts;

@@ -2,9 +2,9 @@
 
 use claims_model::{BadInput, Problem};
 
-use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::{AccessError, ClaimsError};
+use crate::kernel::admin_action::AdminAction;
 use crate::service::admin::errors::AdminError;
 use crate::tables::shared::limits::{self, CellLimits};
 use pg::prelude::*;

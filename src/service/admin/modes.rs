@@ -3,9 +3,9 @@
 use claims_model::mode::Mode;
 use claims_model::{BadInput, Problem};
 
-use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::AccessError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::answer;
 use crate::tables::shared::modes;
 use pg::prelude::*;

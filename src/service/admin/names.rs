@@ -6,8 +6,8 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
 
 use crate::error::ClaimsError;
+use crate::kernel::catalog;
 use crate::service::admin::errors::NamesError;
-use crate::store::catalog;
 use crate::{arguments, tables};
 use pg::prelude::*;
 

@@ -7,13 +7,13 @@ use claims_model::mode::Need;
 use claims_model::{BadInput, Bucket, NOBODY, Problem};
 
 use super::cells::take_away;
-use crate::admin_action::AdminAction;
 use crate::arguments::required;
 use crate::error::AccessError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::{CellCall, answer};
+use crate::kernel::settings::{self, Audit};
 use crate::service::admin::errors::{AdminError, warn_of_open_cell};
 use crate::service::{admission, audit, feed};
-use crate::settings::{self, Audit};
 use crate::tables::rows::cells::Leftovers;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::skeletons::SkeletonChange;

@@ -5,9 +5,9 @@ use claims_model::types::{TypeTable, UNSPECIFIED};
 use claims_model::{BadInput, Kind, Naming, Problem, Types};
 
 use super::names;
-use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::answer;
 use crate::service::admin::errors::AdminError;
 use crate::tables::shared::admin;

@@ -3,8 +3,9 @@
 use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
+use crate::kernel::version;
+use crate::tables;
 use crate::tables::shared::admin;
-use crate::{tables, version};
 use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer, stable)]

@@ -3,11 +3,12 @@
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
+use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::access;
 use crate::kernel::call::Call;
 use crate::service::naming;
 use crate::tables::rows::feed::BucketChange;
-use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::name::Name;
 use pg::prelude::*;

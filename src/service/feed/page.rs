@@ -8,7 +8,7 @@ use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 
-use crate::store::catalog::Catalog;
+use crate::kernel::catalog::Catalog;
 use crate::tables::rows::feed::StoredSet;
 use pg::name::Name;
 use pg::xid8::Xid8;

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 
 use claims_model::mode::Need;
 
+use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::access;
 use crate::kernel::call::Call;
+use crate::kernel::pass_log::Pass;
 use crate::service::admission;
-use crate::store::pass_log::Pass;
-use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;

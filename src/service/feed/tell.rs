@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::kernel::call::{Call, CellCall};
-use crate::settings;
+use crate::kernel::settings;
 use crate::tables::EndedLease;
 use crate::tables::rows::feed::{Change, ChangeSet};
 use crate::tables::rows::leases::Ending;

@@ -13,9 +13,9 @@ use claims_model::{BadInput, Problem};
 
 use self::draw::{MAX_SIZE, RangeRequest};
 use super::{admission, durability};
-use crate::admin_action::AdminAction;
 use crate::arguments::{self, required};
 use crate::error::{AccessError, ClaimsError};
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::{CellCall, answer};
 use crate::service::ids::errors::IdSpaceError;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::{Call, CellCall};
+use crate::kernel::catalog::Catalog;
 use crate::service::lease::errors::LeaseError;
 use crate::service::{audit, counters, feed, waiters};
-use crate::store::catalog::Catalog;
 use crate::tables::rows::claims::{EndedLeases, HeldFor};
 use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
 use crate::tables::{EndedLease, EndedSkeletons, LeaseInUse};

@@ -17,7 +17,7 @@ use super::request::{BeginAttempt, ConflictsOf, Request};
 use super::wait::{self, LeaseWait, Seen};
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
-use crate::store::catalog::Catalog;
+use crate::kernel::catalog::Catalog;
 use pg::xid8::Xid8;
 
 /// The batches of one call.

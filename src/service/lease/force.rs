@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
-use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::required;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::{AdminAction, Counts};
 use crate::kernel::call::{CellCall, answer};
+use crate::kernel::settings;
 use crate::service::lease::errors::LeaseError;
 use crate::service::{durability, feed};
-use crate::settings;
 use crate::tables::rows::leases::Ending;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::{leases, transfers};

@@ -22,10 +22,10 @@ use super::request::{BeginAttempt, ConflictsOf};
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::call::{Call, CellCall};
+use crate::kernel::catalog::Catalog;
+use crate::kernel::settings;
 use crate::service::lease::errors::LeaseError;
 use crate::service::{admission, counters, durability, feed, naming};
-use crate::settings;
-use crate::store::catalog::Catalog;
 use crate::tables::rows::leases::Ending;
 use pg::subtransaction::translate_error;
 

@@ -1,8 +1,8 @@
 //! `batch_limit`: how many records a cell may send in one batch.
 
 use crate::kernel::call::CellCall;
-use crate::settings;
-use crate::store::catalog::Catalog;
+use crate::kernel::catalog::Catalog;
+use crate::kernel::settings;
 use pg::prelude::*;
 
 ::pgrx::extension_sql_file!(

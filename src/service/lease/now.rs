@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::end::wake_waiters;
 use crate::kernel::call::{Call, CellCall};
+use crate::kernel::settings;
 use crate::service::{admission, audit, counters, feed, waiters};
-use crate::settings;
 use crate::tables::rows::leases::Ending;
 use crate::tables::{CONTENTION_SQLSTATES, EndedLease};
 use pg::clock::Moment;

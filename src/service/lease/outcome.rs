@@ -2,11 +2,12 @@
 
 use claims_model::mode::Need;
 
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::kernel::call::{Call, CellCall};
+use crate::kernel::{access, settings};
 use crate::service::admission;
 use crate::tables::shared::leases;
-use crate::{access, arguments, settings};
 use pg::prelude::*;
 use pg::spi::View;
 use pg::uuid::from_pg_uuid;

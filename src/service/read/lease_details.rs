@@ -3,11 +3,11 @@
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
 
-use crate::access;
 use crate::error::ClaimsError;
+use crate::kernel::access;
 use crate::kernel::call::Call;
+use crate::kernel::catalog::Catalog;
 use crate::service::naming;
-use crate::store::catalog::Catalog;
 use crate::tables::shared::lease_details::{self, LeaseDetails};
 use crate::tables::shared::transfers;
 use pg::clock::Moment;

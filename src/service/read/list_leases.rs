@@ -5,12 +5,13 @@ use claims_model::cursor::{Cursor, LeaseCursor};
 use uuid::Uuid;
 
 use super::page_size;
+use crate::arguments;
 use crate::error::ClaimsError;
+use crate::kernel::access;
 use crate::kernel::call::Call;
 use crate::service::low_water;
 use crate::tables::rows::leases::ListedLease;
 use crate::tables::shared::leases;
-use crate::{access, arguments};
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;

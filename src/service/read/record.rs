@@ -7,8 +7,8 @@ use claims_model::{BadInput, Bucket, Problem, Types, id};
 
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::kernel::catalog::{self, Catalog};
 use crate::service::naming;
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::claims::StoredClaim;
 use crate::{arguments, tables};
 use pg::jsonb::Jsonb;

@@ -5,8 +5,8 @@ use std::time::Instant;
 use claims_model::transfer::TransferState;
 
 use super::{deadline, has_passed, perform};
-use crate::admin_action::AdminAction;
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::service::transfer::errors::TransferError;
 use crate::service::{durability, waiters};

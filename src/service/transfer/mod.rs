@@ -16,9 +16,9 @@ use pgrx::datum::Interval;
 use pgrx::{PgSqlErrorCode as Code, Uuid as PgUuid};
 use uuid::Uuid;
 
-use crate::admin_action::{AdminAction, Counts};
 use crate::arguments::{self, required};
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::{AdminAction, Counts};
 use crate::kernel::call::Call;
 use crate::service::admission;
 use crate::service::transfer::errors::TransferError;

@@ -5,9 +5,9 @@ use std::time::Instant;
 use claims_model::transfer::{Scope, Subjects, TransferState};
 
 use super::{admit, at_once, deadline, has_passed, locked, whole};
-use crate::admin_action::AdminAction;
 use crate::arguments;
 use crate::error::{AccessError, ClaimsError};
+use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::service::transfer::errors::TransferError;
 use crate::tables::rows::transfers::Transfer;

@@ -3,8 +3,8 @@
 use claims_model::transfer::TransferState;
 
 use super::{perform, whole};
-use crate::admin_action::{AdminAction, Counts};
 use crate::error::ClaimsError;
+use crate::kernel::admin_action::{AdminAction, Counts};
 use crate::kernel::call::Call;
 use crate::service::transfer::errors::TransferError;
 use crate::service::{audit, durability, feed};

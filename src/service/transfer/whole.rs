@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::kernel::catalog::{self, Catalog};
 use crate::service::transfer::errors::{TransferError, notice_of_unfinished_cell};
-use crate::store::catalog::{self, Catalog};
 use crate::tables::rows::transfers::{OpenWriters, Transfer};
 use crate::tables::shared::{limits, transfers};
 use pg::clock::Moment;

@@ -7,8 +7,8 @@ use claims_model::{BadInput, Problem};
 
 use crate::arguments;
 use crate::kernel::call::CellCall;
+use crate::kernel::settings;
 use crate::service::admission;
-use crate::settings;
 use pg::prelude::*;
 
 /// Maximum time for which a slot is held, in seconds.

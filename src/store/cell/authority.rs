@@ -9,7 +9,7 @@ use claims_model::routes::Place;
 use pgrx::pg_sys::Oid;
 
 use super::{availability, routes};
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::roles;
 use pg::spi::Connection;
 

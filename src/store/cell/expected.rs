@@ -21,7 +21,7 @@ pub use super::claimed_row::{ClaimedRow, RowLock};
 use super::declarations::{DeclaredAttribute, declared};
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart};
 use super::search_index::{self, MissingIndex};
-use crate::store::catalog;
+use crate::kernel::catalog;
 use pg::owner::restricted_as;
 use pg::query::{Answer, Record};
 use pg::settings::{under, with_fixed_text};

@@ -87,7 +87,7 @@ def between_folders(graph: dict[Module, set[Module]]) -> list[str]:
 
 # Files without SQL functions that choose the door to the tables: what administrators do begins in the first one, and all other calls in
 # the second; the others are what the session keeps, what a background worker does, and a COMMIT.
-CHOOSE_THE_DOOR = {("admin_action",), ("kernel", "call"), ("store", "catalog"), ("worker", "attendance"), ("service", "durability")}
+CHOOSE_THE_DOOR = {("kernel", "admin_action"), ("kernel", "call"), ("kernel", "catalog"), ("worker", "attendance"), ("service", "durability")}
 # Modules outside of the folder that name what is behind the door: the door itself, and what distributes the tables.
 KNOW_CITUS = {("tables",), ("service", "admin", "distribute")}
 CHOICE = r"\btables::(?:connect|connect_as_owner|at_entry|of_this_database)\(|\b(?:Cell)?Call::(?:run|run_as_owner|over)\("

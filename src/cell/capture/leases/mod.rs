@@ -23,8 +23,8 @@ use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, begun_leases};
 use crate::error::ClaimsError;
-use crate::settings;
-use crate::store::catalog::{self, Catalog};
+use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::settings;
 use crate::store::cell::skipped_destroys;
 use pg::spi::Connection;
 

@@ -86,7 +86,7 @@ def main(root, catalog, errcodes):
     expect("a condition of SQL in another form", tree.changed(source=(path, tree.sources[path] + more)), "RAISE in a form that is not compared")
     path = "src/error/direct_call.rs"
     expect("an SQLSTATE without a message", tree.changed(source=(path, tree.sources[path] + "refuse(Code::ERRCODE_DISK_FULL, function)")), "docs/errors.md: 53100 has no row")
-    path = "src/access.rs"
+    path = "src/kernel/access.rs"
     expect("an error elsewhere", tree.changed(source=(path, tree.sources[path] + "ereport!(ERROR, code, text)")), "raises an error outside of the files")
     expect("a declaration elsewhere", tree.changed(source=(path, tree.sources[path] + 'text!(ERRCODE_DISK_FULL: "full")')), "raises an error outside of the files")
     expect("a document that the code names", tree.changed(source=("src/lib.rs", "// docs/none.md")), "src/lib.rs:1: docs/none.md: no such file")

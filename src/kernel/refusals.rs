@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use zerocopy::FromBytes;
 
-use crate::settings::{self, Audit};
+use super::settings::{self, Audit};
 use crate::tables::rows::audit::next_id;
 use crate::tables::shared::pace;
 use pg::background::{Sleeper, own_database};

@@ -10,7 +10,7 @@ use claims_model::{Kind, Naming, TypeTable, Types};
 use pgrx::PgTrigger;
 use pgrx::pg_sys::Oid;
 
-use crate::store::namings::{self, NamingRows};
+use super::namings::{self, NamingRows};
 use crate::tables::shared::limits::{self, CellLimits};
 use crate::tables::shared::modes::{self, ModeSetting};
 use crate::tables::{self, Tables};

@@ -1,10 +1,10 @@
 //! Authorization. Identity is a role, never a setting.
 
+use super::catalog::{Catalog, Cell};
+use super::{refusals, version};
 use crate::error::{AccessError, ClaimsError};
-use crate::store::catalog::{Catalog, Cell};
 use crate::tables;
 use crate::tables::shared::limits;
-use crate::{refusals, version};
 use pg::prelude::*;
 use pg::{compatibility, roles};
 

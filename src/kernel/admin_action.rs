@@ -8,10 +8,11 @@ use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use serde_json::{Map, Value};
 
+use super::access;
+use super::admin_log::{self, AdminLogEntry};
+use super::call::Call;
+use crate::arguments;
 use crate::error::{ClaimsError, log_admin_action};
-use crate::kernel::call::Call;
-use crate::store::admin_log::{self, AdminLogEntry};
-use crate::{access, arguments};
 use pg::roles;
 
 /// The numbers of changed rows, for the logs.
