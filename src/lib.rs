@@ -19,6 +19,7 @@ mod kernel;
 mod service;
 mod store;
 mod tables;
+mod triggers;
 mod worker;
 
 use crate::error::{raise_altered, raise_updated, refuse_direct_call_of_trigger};

@@ -10,7 +10,7 @@ use crate::cell::errors::{CellError, notice_of_own_wrapper};
 use crate::error::ClaimsError;
 use crate::kernel::admin_action::AdminAction;
 use crate::store::cell::servers::Server;
-use crate::store::cell::services;
+use crate::triggers::named_services;
 use pg::name::Name;
 use pg::prelude::*;
 use pg::roles;
@@ -51,7 +51,11 @@ fn remove(server_name: Option<Name>, reason: Option<String>) -> Result<(), Claim
     let Name(server) = required(server_name, "server_name")?;
     action.with("server_name", server.as_str()).perform(|call| {
         must_be_unused(call.connection, &server)?;
-        if services::remove(call.connection, &server) { Ok(()) } else { Err(CellError::NotNamedYet { server }.into()) }
+        if named_services::remove(call.connection, &server) {
+            Ok(())
+        } else {
+            Err(CellError::NotNamedYet { server }.into())
+        }
     })
 }
 
@@ -72,7 +76,7 @@ fn name(action: AdminAction, server: &str) -> Result<(), ClaimsError> {
     let (reason, role) = (action.reason().to_owned(), roles::name(roles::caller()));
     action.with("server_name", server).perform(|call| {
         let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
-        services::add(call.connection, server, reason, &role);
+        named_services::add(call.connection, server, reason, &role);
         Ok(())
     })
 }
@@ -87,7 +91,7 @@ fn must_own(server: &str, found: &Server) -> Result<(), ClaimsError> {
 }
 
 fn must_be_unused(connection: &Connection, server: &str) -> Result<(), ClaimsError> {
-    let users = services::users(connection, server);
+    let users = named_services::users(connection, server);
     if users.is_empty() {
         return Ok(());
     }

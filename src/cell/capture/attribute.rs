@@ -12,7 +12,7 @@ use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
 use crate::store::cell::authority;
 use crate::store::cell::declared::{self, ClaimableTable, Declaration, Uniqueness};
-use crate::store::cell::triggers::{self, Purpose};
+use crate::triggers::{self, Purpose};
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::roles;

@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::error::ClaimsError;
 use crate::holds::requests::errors::CapturedTableError;
 use crate::kernel::access;
-use crate::store::cell::triggers::{self, Purpose};
+use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
 use pg::name::{Name, Relation};
 use pg::prelude::*;

@@ -4,10 +4,13 @@
 //! every word that runs as superuser is in this file, except names that the catalogs spell. Everything else is read as the
 //! extension's owner.
 
+pub mod errors;
+mod event_triggers;
+pub mod named_services;
+
 use pgrx::pg_sys::Oid;
 
-use super::{event_triggers, services};
-use crate::store::cell::errors::TriggerError;
+use self::errors::TriggerError;
 use pg::lock::{self, Strength};
 use pg::owner::{as_superuser, restricted_as};
 use pg::query::{query, record};
@@ -283,7 +286,7 @@ pub fn forget(connection: &Connection) {
             return;
         }
         as_extension_owner(connection, || {
-            if !servers.is_empty() && services::forget(connection, &servers) {
+            if !servers.is_empty() && named_services::forget(connection, &servers) {
                 event_triggers::drop_unneeded(connection);
             }
             // Every DELETE sends an invalidation to all sessions, even if it deletes nothing.

@@ -4,8 +4,8 @@
 //! They are not members of the extension: a dump contains them if it contains the triggers of the tables. Their owner is the
 //! cluster's first superuser: PostgreSQL requires a superuser, and pg_upgrade recreates them with their owner.
 
+use super::errors::TriggerError;
 use crate::error::{ClaimsError, raise};
-use crate::store::cell::errors::TriggerError;
 use pg::extension::outside_of_scripts;
 use pg::owner::as_superuser;
 use pg::query::{query, record};
