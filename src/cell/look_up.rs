@@ -6,15 +6,16 @@ use claims_model::limits::bucket_value_excess;
 use claims_model::routes::{Place, Routes};
 
 use crate::arguments;
+use crate::cell::availability;
 use crate::cell::capture::errors::CaptureError;
 use crate::cell::capture::pins;
+use crate::cell::claimed::attributes;
 use crate::cell::client::Service;
 use crate::cell::client::names::{Holder, Record};
 use crate::cell::errors::{AvailabilityError, CellError};
 use crate::error::ClaimsError;
 use crate::kernel::catalog::{self, same_source_type};
 use crate::kernel::{access, settings};
-use crate::store::cell::{attributes, availability};
 use pg::jsonb::Jsonb;
 use pg::name::{Name, Relation};
 use pg::prelude::*;

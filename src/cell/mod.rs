@@ -2,7 +2,9 @@
 //! client of the service.
 
 pub mod attend;
+mod availability;
 pub mod capture;
+mod claimed;
 pub mod client;
 pub mod epoch;
 pub mod errors;
@@ -12,6 +14,7 @@ pub mod import;
 pub mod look_up;
 pub mod reading;
 pub mod recovery;
+mod routes;
 mod services;
 pub mod track;
 pub mod transactions;

@@ -1,10 +1,10 @@
 //! Who may read the rows of claimed tables through the calls of a cell: roles that may act for the cell whose tables they are, and roles that
 //! may read the tables themselves.
 
+use crate::cell::claimed::{authority, declared};
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::access;
 use crate::kernel::catalog::{self, Catalog};
-use crate::store::cell::{authority, declared};
 use crate::store::worker;
 use pg::prelude::*;
 use pg::roles;

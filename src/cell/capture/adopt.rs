@@ -12,7 +12,7 @@ use claims_model::capture::{Create, Id, NamedBucket};
 use claims_model::source_key::is_id;
 
 use super::slow_search;
-use crate::store::cell::expected::{self, ClaimedRow};
+use crate::cell::claimed::expected::{self, ClaimedRow};
 use pg::spi::Connection;
 
 /// Returns the buckets of creates that no other row of the cell's tables needs: neither committed rows nor those of this

@@ -15,9 +15,10 @@ use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
 use crate::arguments;
+use crate::cell::claimed::attributes;
+use crate::cell::routes;
 use crate::error::{ClaimsError, raise};
 use crate::kernel::{access, catalog};
-use crate::store::cell::{attributes, routes};
 use pg::error_context;
 use pg::owner::as_owner_of;
 use pg::prelude::*;

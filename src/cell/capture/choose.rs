@@ -4,10 +4,10 @@ use claims_model::Kind;
 
 use super::attribute::first_name_of;
 use crate::cell::capture::errors::CaptureError;
+use crate::cell::routes;
 use crate::cell::{attend, services, wakeup};
 use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
-use crate::store::cell::routes;
 use crate::store::worker;
 use claims_model::{BadInput, Problem};
 use pg::prelude::*;

@@ -7,10 +7,10 @@ use pgrx::AnyNumeric;
 
 use crate::arguments;
 use crate::cell::capture::errors::{CaptureError, notice_of_enforcing};
+use crate::cell::claimed::declared;
 use crate::error::ClaimsError;
 use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
-use crate::store::cell::declared;
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::spi;

@@ -10,7 +10,7 @@ use claims_model::origin::Declared;
 
 use super::wanted_claims::{self, WantedClaim};
 use super::{automatic, log, observations};
-use crate::store::cell::attributes::{Captured, CapturedColumns};
+use crate::cell::claimed::attributes::{Captured, CapturedColumns};
 use pg::subtransaction::{Stopped, attempt};
 use pg::trigger::{RowChange, RowVersion};
 

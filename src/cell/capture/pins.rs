@@ -8,7 +8,7 @@ use claims_model::enforcement::Enforcement;
 use claims_model::origin::Declared;
 use pgrx::pg_sys::Oid;
 
-use crate::store::cell::attributes::{self, Captured};
+use crate::cell::claimed::attributes::{self, Captured};
 
 thread_local! {
     /// The tables that the transaction has written, with their declarations as it has used them first.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use pgrx::pg_sys::Oid;
 
 use crate::cell::capture::errors::warn_of_slow_search;
-use crate::store::cell::expected::Attribute;
-use crate::store::cell::search_index::MissingIndex;
+use crate::cell::claimed::expected::Attribute;
+use crate::cell::claimed::search_index::MissingIndex;
 use pg::spi::Connection;
 
 /// Minimum duration of a slow search. A search by an index is faster, even on a machine under load.

@@ -5,9 +5,9 @@ use claims_model::limits;
 use claims_model::origin::Origin;
 
 use crate::cell::capture::errors::Excess;
+use crate::cell::claimed::attributes::{CapturedAttribute, CapturedColumns};
+use crate::cell::claimed::keys::KeyKind;
 use crate::kernel::catalog;
-use crate::store::cell::attributes::{CapturedAttribute, CapturedColumns};
-use crate::store::cell::keys::KeyKind;
 use pg::owner::{as_owner_of, restricted_as};
 use pg::settings::with_fixed_text;
 use pg::spi::{self, Connection, Row};

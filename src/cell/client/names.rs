@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::Service;
 use super::answer::{Column, one_of, row, wrong};
 use super::question::{Json, question};
+use crate::cell::availability::HolderHere;
 use crate::error::ClaimsError;
-use crate::store::cell::availability::HolderHere;
 use pg::clock::Moment;
 use pg::libpq::Mismatch;
 

@@ -9,12 +9,12 @@ use claims_model::source_range::{self, SourceRange};
 use super::doubles::Doubles;
 use super::rows::{self, LockedRows};
 use super::statements::{BatchCounts, CollidingName, ImportKey};
+use crate::cell::claimed::expected::{Attribute, ClaimedRow};
 use crate::cell::client::Service;
 use crate::cell::client::imports::{ImportList, RefusedRecord};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
 use crate::error::ClaimsError;
-use crate::store::cell::expected::{Attribute, ClaimedRow};
 use pg::spi::Connection;
 use pg::wait;
 

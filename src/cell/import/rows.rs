@@ -10,8 +10,8 @@ use std::rc::Rc;
 use claims_model::source_range::SourceRange;
 use pgrx::PgSqlErrorCode as Code;
 
+use crate::cell::claimed::expected::{Attribute, ClaimedRow, RowLock};
 use crate::cell::verify::expected::Expected;
-use crate::store::cell::expected::{Attribute, ClaimedRow, RowLock};
 use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
 

@@ -18,9 +18,9 @@ use super::expected::{Expected, ExpectedClaim, Unclaimable, list_json};
 use super::moved_claims::{self, MovedClaim};
 use super::remote::Remote;
 use super::rows::SeenRows;
+use crate::cell::claimed::expected::RowLock;
 use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
-use crate::store::cell::expected::RowLock;
 use pg::spi::Connection;
 use pg::subtransaction::{Stopped, attempt};
 

@@ -10,13 +10,13 @@ use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
 
 use crate::arguments::{self, source_range};
+use crate::cell::claimed::expected::{self, Attribute, ClaimedRow};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::reading;
+use crate::cell::routes;
 use crate::error::ClaimsError;
 use crate::kernel::catalog;
 use crate::service::verify::errors::RangeError;
-use crate::store::cell::expected::{self, Attribute, ClaimedRow};
-use crate::store::cell::routes;
 use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
 use pg::jsonb::JsonText;
 use pg::prelude::*;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use claims_model::source_key;
 
 use super::expected::{ExpectedClaim, enforced_or_off_claim, expected_claim};
+use crate::cell::claimed::expected::{self, Attribute, RowLock};
 use crate::cell::client::records::Report;
-use crate::store::cell::expected::{self, Attribute, RowLock};
 use pg::spi::Connection;
 
 /// The rows of the second check.

@@ -8,7 +8,7 @@ use claims_model::origin::{Approval, Declared};
 use claims_model::routes::Place;
 use pgrx::pg_sys::Oid;
 
-use super::{availability, routes};
+use crate::cell::{availability, routes};
 use crate::kernel::catalog;
 use pg::roles;
 use pg::spi::Connection;
