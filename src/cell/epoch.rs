@@ -14,11 +14,11 @@ use crate::cell::client::epochs::Presenting;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::errors::CellError;
 use crate::cell::id_sequences as sequences;
+use crate::cell::own_epochs::{self, CellEpochs};
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
 use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
-use crate::store::cell::epochs::{self, CellEpochs};
 use crate::store::worker;
 use pg::background::{self, Errand};
 use pg::foreign;
@@ -63,7 +63,7 @@ pub fn show<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) 
 }
 
 fn stored<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<CellEpochs, G::Error> {
-    transactions.in_database(|connection| Ok(epochs::stored(connection, cell_id, service.name())))
+    transactions.in_database(|connection| Ok(own_epochs::stored(connection, cell_id, service.name())))
 }
 
 /// Presents the stored epochs until the service accepts one, and returns that one; the inner `None` if there is none. Returns `None` if it
@@ -136,7 +136,7 @@ fn make<G: Transactions>(
 fn follow(connection: &Connection, cell_id: i64, service: &str, new: StoredEpoch, replaced: Option<i64>) {
     xact::commit_durably();
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-    epochs::follow(connection, cell_id, service, new, replaced);
+    own_epochs::follow(connection, cell_id, service, new, replaced);
 }
 
 /// The name of the background process in pg_stat_activity.
@@ -181,7 +181,7 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         let connection = call.connection;
         access::act_here_for(&call.current_catalog(), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
-        let before = epochs::stored(connection, cell_id, &server);
+        let before = own_epochs::stored(connection, cell_id, &server);
         let made = make(connection, &service, cell_id, &before, before.own)?;
         // The database that acted until now may have drawn ids from these ranges since this one was copied.
         if let Some(name) = sequences::discard(connection, cell_id) {

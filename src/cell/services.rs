@@ -6,10 +6,10 @@
 
 use crate::arguments::required;
 use crate::cell::client;
+use crate::cell::client::servers::Server;
 use crate::cell::errors::{CellError, notice_of_own_wrapper};
 use crate::error::ClaimsError;
 use crate::kernel::admin_action::AdminAction;
-use crate::store::cell::servers::Server;
 use crate::triggers::named_services;
 use pg::name::Name;
 use pg::prelude::*;

@@ -1,4 +1,3 @@
 //! SQL statements that Rust runs, and their caches. `sql/install` has the definitions.
 
-pub mod cell;
 pub mod worker;

@@ -3,7 +3,7 @@
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
-use crate::store::cell::tracked::at_service;
+use crate::cell::tracked::at_service;
 use pg::background;
 use pg::query::{query, record};
 use pg::spi::Connection;

@@ -2,12 +2,13 @@
 
 use claims_model::mode::Need;
 
+use crate::cell::capture::observation_counts;
+use crate::cell::tracked;
 use crate::holds::requests::statements as requests;
 use crate::kernel::call::Call;
 use crate::kernel::pass_log::Pass;
 use crate::kernel::{admin_log, settings};
 use crate::service::{admission, feed};
-use crate::store::cell::{observations, tracked};
 use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
 
@@ -79,7 +80,7 @@ fn purge_audit(call: &Call, limit: i64) -> usize {
 /// Where tables are distributed there is no cell that observes.
 fn purge_observations(call: &Call, limit: i64) -> usize {
     let retention = settings::observation_retention().filter(|_| call.tables.require_here().is_ok());
-    retention.map_or(0, |retention| observations::purge(call.connection, Moment::now().before(retention), limit))
+    retention.map_or(0, |retention| observation_counts::purge(call.connection, Moment::now().before(retention), limit))
 }
 
 /// Distributed tables keep the subjects: there a transfer is a rare thing, and its subjects are on every node.

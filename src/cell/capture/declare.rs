@@ -2,10 +2,10 @@
 
 use pgrx::pg_sys::Oid;
 
+use super::unfit_tables::{self, ChildOfClaimed};
 use crate::cell::capture::errors::{CaptureError, warn_of_mutable_condition};
 use crate::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
 use crate::kernel::{access, version};
-use crate::store::cell::unfit_tables::{self, ChildOfClaimed};
 use crate::triggers::{self, Purpose};
 use crate::{arguments, tables};
 use pg::event_trigger::{EventTriggers, TableChange};

@@ -11,6 +11,7 @@ pub mod enforcement;
 pub mod errors;
 mod leases;
 pub mod log;
+pub mod observation_counts;
 mod observations;
 mod observe;
 mod observed_rows;
@@ -21,7 +22,9 @@ mod refused_save;
 pub mod rows;
 pub mod send;
 mod skip;
+mod skipped_destroys;
 mod slow_search;
+mod unfit_tables;
 mod wanted_claims;
 
 ::pgrx::extension_sql_file!("../../../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);

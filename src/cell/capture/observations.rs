@@ -9,7 +9,7 @@ use claims_model::nesting;
 use claims_model::observed::Missed;
 use claims_model::origin::Declared;
 
-use crate::store::cell::observations::{self, Key};
+use super::observation_counts::{self, Key};
 use pg::spi::Connection;
 use pg::transaction_end::current_subtransaction;
 use pg::xact;
@@ -118,7 +118,7 @@ impl AllNotes {
 pub fn write(connection: &Connection) {
     let counts = NOTES.with_borrow_mut(AllNotes::take);
     if !counts.is_empty() {
-        observations::write(connection, &counts, !xact::uses_transaction_snapshot());
+        observation_counts::write(connection, &counts, !xact::uses_transaction_snapshot());
     }
 }
 

@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use super::batch::SentBatch;
 use super::leases;
+use super::skipped_destroys;
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::lease::limit;
-use crate::store::cell::skipped_destroys;
 
 /// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.
 pub fn claim_all(call: &Call, cell_id: i64, outgoing: Outgoing) -> Result<(), ClaimsError> {

@@ -18,8 +18,8 @@ use super::conflicts::refusals_of;
 use crate::cell::client::Service;
 use crate::cell::client::settlement::Settled;
 use crate::cell::recovery::judge::{self, JudgedLease};
+use crate::cell::tracked;
 use crate::error::ClaimsError;
-use crate::store::cell::tracked;
 use pg::libpq::RemoteError;
 use pg::spi::Connection;
 

@@ -8,9 +8,9 @@ use pgrx::pg_sys::Oid;
 
 use super::connection_cache::CachedConnection;
 use super::places::Place;
+use super::servers::{self, Server};
 use crate::cell::errors::CellError;
 use crate::error::ClaimsError;
-use crate::store::cell::servers::{self, Server};
 use pg::libpq::{self, Link, Trouble};
 use pg::spi::Connection;
 use pg::{foreign, roles};

@@ -26,6 +26,7 @@ pub mod places;
 pub mod presented;
 mod question;
 pub mod records;
+pub mod servers;
 pub mod settlement;
 mod slots;
 pub mod states;

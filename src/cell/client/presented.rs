@@ -5,8 +5,8 @@ use pgrx::pg_sys::{self, Oid};
 
 use super::own_place;
 use super::question::{Parameter, Values};
+use crate::cell::own_epochs;
 use crate::error::ClaimsError;
-use crate::store::cell::epochs;
 
 /// The epoch that a call presents, as this database had committed it. `None`: this database has none yet.
 pub type Presented = Option<StoredEpoch>;
@@ -27,7 +27,7 @@ impl Parameter for Presented {
 
 /// Returns the epoch that the next call to a service presents.
 pub fn first(cell_id: i64, service: &str) -> Presented {
-    epochs::committed(cell_id, service).candidates()[0]
+    own_epochs::committed(cell_id, service).candidates()[0]
 }
 
 /// Makes a call with the epoch that this database has committed for a service, in the current transaction. If the service refuses it, and
@@ -49,7 +49,7 @@ pub(super) fn presenting<T>(
             return result.map(|value| (presented, value));
         }
         refused.push(presented);
-        let candidates = epochs::committed(cell_id, service).candidates();
+        let candidates = own_epochs::committed(cell_id, service).candidates();
         if let Some(other) = candidates.iter().find(|candidate| !refused.contains(candidate)) {
             presented = *other;
             continue;

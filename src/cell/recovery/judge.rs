@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use crate::arguments;
 use crate::cell::client::leases::OutstandingLease;
+use crate::cell::tracked::{self, LeaseArgument};
 use crate::cell::{MAX_LEASES, at_most};
 use crate::error::ClaimsError;
 use crate::kernel::{access, settings};
-use crate::store::cell::tracked::{self, LeaseArgument};
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::settings::LockWaits;

@@ -7,7 +7,7 @@ use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
-use crate::store::cell::{epochs as stored, tracked};
+use crate::cell::{own_epochs, tracked};
 use crate::store::worker::{self, RemainingLeases};
 
 /// Time that a session has to settle its own leases.
@@ -27,7 +27,7 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
         let remaining = worker::remaining(connection, of, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
         let service =
             if remaining.ripe.is_empty() { None } else { Some(Service::resolved(connection, server, cell_id)?) };
-        Ok((remaining, service, stored::committed(cell_id, server)))
+        Ok((remaining, service, own_epochs::committed(cell_id, server)))
     })?;
     let Some(service) = service else { return Ok(!has_unripe) };
     let settle = |presented| match service.settle_leases(cell_id, Some(presented), (&ripe, &[]), ANSWER_TIMEOUT) {
@@ -48,7 +48,9 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
     match refused {
         None => {}
         // A pass of this database has presented a newer epoch meanwhile: the caller tries again in a moment.
-        Some(_) if transactions.in_database(|_| Ok(stored::committed(cell_id, server)))? != epochs => return Ok(false),
+        Some(_) if transactions.in_database(|_| Ok(own_epochs::committed(cell_id, server)))? != epochs => {
+            return Ok(false);
+        }
         // Or it was promoted, and has told the service only now that it acts.
         Some(_) if epoch::show(transactions, &service, cell_id)? == Some(true) => return Ok(false),
         Some(error) => return Err(error.into()),

@@ -11,6 +11,8 @@ pub mod errors;
 pub mod expected;
 pub mod list;
 mod moved_claims;
+mod passes;
+mod positions;
 mod progress;
 mod remote;
 mod rows;
@@ -20,6 +22,7 @@ mod slot;
 pub mod unclaimed;
 mod walk;
 pub mod whole;
+mod writers;
 
 ::pgrx::extension_sql_file!(
     "../../../sql/install/cell/verify.sql",

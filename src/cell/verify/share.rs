@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::begin::{must_be_claimed, with_lock_timeout};
 use super::expected::Expected;
+use super::passes::{self, VerificationPass};
 use super::progress::{Counting, Tally};
 use super::walk::{Extent, SHARED_BATCHES, Verification, Walked};
 use super::whole::batch;
@@ -24,7 +25,6 @@ use crate::error::ClaimsError;
 use crate::holds::errors::HoldError;
 use crate::holds::expiring::{self, require_held};
 use crate::kernel::catalog;
-use crate::store::cell::passes::{self, VerificationPass};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

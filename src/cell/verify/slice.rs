@@ -10,6 +10,7 @@ use pgrx::datum::Interval;
 
 use super::begin::must_be_claimed;
 use super::expected::{Expected, Summary};
+use super::positions;
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
 use super::slot::Slot;
@@ -22,7 +23,6 @@ use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
 use crate::kernel::pass_log::Pass;
 use crate::kernel::settings;
-use crate::store::cell::positions;
 use pg::spi::Connection;
 
 /// Length of a slice.

@@ -6,6 +6,7 @@ use claims_model::{BadInput, Problem};
 
 use super::begin::with_lock_timeout;
 use super::expected::Expected;
+use super::positions;
 use super::progress::{Counting, Tally};
 use super::walk::{Extent, Verification, Walked};
 use crate::arguments;
@@ -15,7 +16,6 @@ use crate::cell::{epoch, reading};
 use crate::error::ClaimsError;
 use crate::kernel::catalog;
 use crate::kernel::pass_log::Pass;
-use crate::store::cell::positions;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;

@@ -86,7 +86,7 @@ expect 'another call' "$(with src/service/read/record.rs 'fn found(call: &Call) 
   'src: service::read::record::found was handed a door, and chooses another one'
 expect 'past the door' "$(with src/service/admission.rs 'fn found() { layout::is_distributed(); }')" 'src: service::admission asks Citus, and not the door'
 
-expect 'Citus outside of its folder' "$(with src/store/citus_users.rs 'use crate::tables::citus::layout;')" 'src: store::citus_users knows what is behind the door'
+expect 'Citus outside of its folder' "$(with src/kernel/citus_users.rs 'use crate::tables::citus::layout;')" 'src: kernel::citus_users knows what is behind the door'
 expect 'one implementation in the other' "$(with src/tables/local/others.rs 'use crate::tables::citus::layout;')" 'src: tables::local::others knows what is behind the door'
 
 # --- tests in SQL ---------------------------------------------------------------------------------------------------

@@ -19,13 +19,13 @@ use uuid::Uuid;
 
 use super::batch::{self, SentBatch};
 use super::own_leases;
+use crate::cell::capture::skipped_destroys;
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, begun_leases};
 use crate::error::ClaimsError;
 use crate::kernel::catalog::{self, Catalog};
 use crate::kernel::settings;
-use crate::store::cell::skipped_destroys;
 use pg::spi::Connection;
 
 /// Number of records for which the service has `claims.service_timeout` to answer.
