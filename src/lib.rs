@@ -1,8 +1,8 @@
 //! `claims`: globally unique names for applications split into cells.
 //!
 //! The extension has two sides. `service` runs in the shared database, `cell` in the database of each cell; `holds`
-//! runs in either. A call passes through the SQL function of its side, the rules in `claims-model`, the statements in
-//! `store` and `tables`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
+//! runs in either. A call passes through the SQL function of its side, the rules in `claims-model`, the statements
+//! beside it or in `tables`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
 #![deny(unsafe_code)]
 
 // Its macro is for all that follow.
@@ -17,7 +17,6 @@ mod error;
 mod holds;
 mod kernel;
 mod service;
-mod store;
 mod tables;
 mod triggers;
 mod worker;

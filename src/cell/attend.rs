@@ -1,10 +1,10 @@
 //! `attend`: chooses the cells that the background worker attends to.
 
 use crate::arguments;
+use crate::cell::attended_cells;
 use crate::cell::{services, wakeup};
 use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
-use crate::store::worker;
 use pg::prelude::*;
 use pg::spi;
 
@@ -26,7 +26,7 @@ pub fn attend_to(cell_id: Option<i64>, service: Option<String>) -> Result<(), Cl
     if let Some(service) = &service {
         services::admit(service)?;
     }
-    spi::connect(|connection| worker::attend(connection, cell_id, service.as_deref()));
+    spi::connect(|connection| attended_cells::attend(connection, cell_id, service.as_deref()));
     wakeup::has_work();
     Ok(())
 }

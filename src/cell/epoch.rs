@@ -17,9 +17,8 @@ use crate::cell::id_sequences as sequences;
 use crate::cell::own_epochs::{self, CellEpochs};
 use crate::cell::transactions::Transactions;
 use crate::error::ClaimsError;
-use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
-use crate::store::worker;
+use crate::kernel::{access, schema};
 use pg::background::{self, Errand};
 use pg::foreign;
 use pg::owner::as_role;
@@ -149,7 +148,7 @@ pub fn commit_epoch(message: &str) {
     let [Some(cell_id), Some(server), Some(epoch), predecessor, replaced] = numbers[..] else { return };
     let Ok(server) = u32::try_from(server) else { return };
     background::transaction(|| {
-        let Some(owner) = spi::connect(worker::owner) else { return };
+        let Some(owner) = spi::connect(schema::owner) else { return };
         let Some(service) = foreign::server_name(pg_sys::Oid::from(server)) else { return };
         as_role(owner, || {
             spi::connect(|connection| {

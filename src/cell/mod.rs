@@ -2,9 +2,10 @@
 //! client of the service.
 
 pub mod attend;
+pub mod attended_cells;
 mod availability;
 pub mod capture;
-mod claimed;
+pub mod claimed;
 pub mod client;
 pub mod epoch;
 pub mod errors;

@@ -5,7 +5,6 @@ use crate::cell::claimed::{authority, declared};
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::access;
 use crate::kernel::catalog::{self, Catalog};
-use crate::store::worker;
 use pg::prelude::*;
 use pg::roles;
 use pg::spi::{self, Connection};
@@ -56,7 +55,7 @@ fn may_read_sources(cell_id: Option<i64>, source_type: Option<&str>) -> Result<b
             |cell_id| catalog.cells.get(&cell_id).is_some_and(|cell| roles::has_privileges_of(caller, cell.role));
         roles::caller_is_admin()
             || acts_for(cell_id) && authority::own_cell(connection).is_none_or(|own| acts_for(own.cell_id))
-            || worker::source_types(connection).iter().any(|declared| declared == source_type)
+            || declared::source_types(connection).iter().any(|declared| declared == source_type)
                 && declared::unreadable_table(connection, source_type, caller).is_none()
     };
     Ok(spi::connect(may_read))

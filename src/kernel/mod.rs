@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod namings;
 pub mod pass_log;
 pub mod refusals;
+pub mod schema;
 pub mod settings;
 pub mod version;
 

@@ -17,6 +17,8 @@ use super::schedule::{Job, Schedule};
 use super::service_workers::{self, ServiceWorkers};
 use super::update::Updates;
 use super::{WORKER, first_due, meanwhile, purge};
+use crate::cell::attended_cells::{self, Attended};
+use crate::cell::claimed::declared;
 use crate::cell::client::Service;
 use crate::cell::epoch;
 use crate::cell::ids::refill;
@@ -29,8 +31,7 @@ use crate::cell::workers::{self, Duty};
 use crate::kernel::call::Call;
 use crate::kernel::pass_log::Failure;
 use crate::kernel::pass_log::Pass;
-use crate::kernel::{settings, version};
-use crate::store::worker::{self as store, Attended};
+use crate::kernel::{schema, settings, version};
 use crate::tables;
 use crate::worker::errors::{Hindrance, log_failed_pass, log_forgotten_service, log_waiting};
 use pg::background::{self, transaction};
@@ -141,8 +142,8 @@ fn readiness() -> Readiness {
     match extension::installed_version(c"claims") {
         None => Readiness::Nothing,
         Some(_) if version::is_same() && !tables::are_usable() => Readiness::Hindered(Hindrance::DistributedTables),
-        Some(_) if version::is_same() => spi::connect(|connection| match store::owner(connection) {
-            Some(owner) => Readiness::Ready { owner, cells: store::attended(connection) },
+        Some(_) if version::is_same() => spi::connect(|connection| match schema::owner(connection) {
+            Some(owner) => Readiness::Ready { owner, cells: attended_cells::attended(connection) },
             None => Readiness::Nothing,
         }),
         Some(other) if settings::auto_update() && version::are_tables_older() && !extension::is_in_pg_upgrade() => {
@@ -157,7 +158,7 @@ fn jobs(duty: Duty, has_database: bool, cells: &[Attended]) -> Vec<Job> {
     match duty {
         Duty::Recovery => recovery_jobs(cells).chain(has_database.then_some(Job::Purge)).collect(),
         Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
-        Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(store::source_types))),
+        Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(declared::source_types))),
     }
 }
 
@@ -278,7 +279,9 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
     match job {
         Job::Settle(cell_id, service) => Ok(RoundEnd::of(remaining::settle(transactions, *cell_id, service)?)),
         Job::Reconcile(cell_id, service) => {
-            if transactions.in_database(|connection| Ok(store::forget_dropped(connection, *cell_id, service)))? {
+            if transactions
+                .in_database(|connection| Ok(attended_cells::forget_dropped(connection, *cell_id, service)))?
+            {
                 log_forgotten_service(*cell_id, service);
                 return Ok(RoundEnd::of(true));
             }

@@ -8,11 +8,29 @@ use std::time::{Duration, Instant};
 
 use crate::kernel::pass_log::Failure;
 use crate::kernel::settings;
-use crate::store::worker as store;
 use crate::worker::errors::{log_ended_feed_holder, log_failed_pass};
 use pg::background::{self, transaction};
+use pg::query::{query, record};
 use pg::spi;
 use pg::subtransaction::{Stopped, attempt};
+
+record! {
+    /// A session that is idle in a transaction with an id.
+    pub struct IdleSession {
+        pub pid: i32,
+        pub role: Option<String>,
+    }
+}
+
+query! {
+    /// Returns the sessions of any database that have been idle in a transaction with an id for so long. Reads only catalogs of PostgreSQL.
+    fn idle_with_ids(idle_seconds: i64) -> Vec<IdleSession> = [Latest Anywhere]
+        "SELECT a.pid, a.usename::pg_catalog.text AS role FROM pg_catalog.pg_stat_activity a
+          WHERE a.backend_xid IS NOT NULL AND a.backend_type OPERATOR(pg_catalog.=) 'client backend'
+            AND a.state OPERATOR(pg_catalog.~~) 'idle in transaction%'
+            AND a.state_change OPERATOR(pg_catalog.<)
+                (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => :idle_seconds))";
+}
 
 /// The job, in the server's log.
 const JOB: &str = "claims: search for sessions that hold back the change feed";
@@ -39,7 +57,7 @@ impl FeedHolders {
         }
         let pause = Duration::from_secs(timeout.into()).min(INTERVAL);
         self.due = now + pause;
-        let look = || Ok::<_, Infallible>(spi::connect(|connection| store::idle_with_ids(connection, timeout.into())));
+        let look = || Ok::<_, Infallible>(spi::connect(|connection| idle_with_ids(connection, timeout.into())));
         match transaction(|| attempt(look)) {
             Ok(holders) => {
                 for holder in holders {

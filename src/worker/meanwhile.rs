@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::Oid;
 
 use super::own_transactions::OwnTransactions;
+use crate::cell::attended_cells::Attended;
 use crate::cell::recovery::remaining;
 use crate::cell::wakeup::WakeupSlot;
-use crate::store::worker::Attended;
 
 /// How often it searches for committed leases. Their own sessions get this time to settle them.
 const INTERVAL: Duration = Duration::from_millis(300);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use pgrx::pg_sys::Oid;
 
 use super::supervision::Supervision;
+use crate::cell::attended_cells::Attended;
 use crate::cell::workers;
-use crate::store::worker::Attended;
 use crate::worker::errors::warn_of_no_slot_for_service;
 use pg::background::Worker;
 

@@ -14,8 +14,7 @@ use crate::cell::transactions::Transactions;
 use crate::cell::workers;
 use crate::kernel::pass_log::Failure;
 use crate::kernel::pass_log::{self, Pass};
-use crate::kernel::version;
-use crate::store::worker as store;
+use crate::kernel::{schema, version};
 use crate::worker::errors::{log_failed_pass, log_updated};
 use pg::background::transaction;
 use pg::owner::as_role;
@@ -75,7 +74,7 @@ impl Updates {
     fn succeeded(&mut self, installed: &str, pass: Pass) {
         self.ended();
         log_updated(installed);
-        if let Some(owner) = transaction(|| spi::connect(store::owner)) {
+        if let Some(owner) = transaction(|| spi::connect(schema::owner)) {
             let recorded = OwnTransactions { owner }.in_database(|connection| {
                 pass.succeeded(connection, &[]);
                 Ok(())
@@ -102,7 +101,7 @@ impl Updates {
         self.reported = Some((what, Instant::now()));
         log_failed_pass(JOB, failure);
         let record = || {
-            let owner = spi::connect_unchecked(store::owner)?;
+            let owner = spi::connect_unchecked(schema::owner)?;
             as_role(owner, || {
                 spi::connect_unchecked(|connection| pass_log::failed_to_update(connection, pass, failure));
             });

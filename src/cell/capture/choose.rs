@@ -3,12 +3,12 @@
 use claims_model::Kind;
 
 use super::attribute::first_name_of;
+use crate::cell::attended_cells;
 use crate::cell::capture::errors::CaptureError;
 use crate::cell::routes;
 use crate::cell::{attend, services, wakeup};
 use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
-use crate::store::worker;
 use claims_model::{BadInput, Problem};
 use pg::prelude::*;
 use pg::spi;
@@ -75,7 +75,7 @@ fn turn_on(cell_id: i64, service: &str, types: Option<Vec<String>>) -> Result<()
         Some(_) => {
             spi::connect(|connection| access::act_here_for(&catalog::current(connection), cell_id))?;
             services::admit(service)?;
-            spi::connect(|connection| worker::attend_also(connection, cell_id, service));
+            spi::connect(|connection| attended_cells::attend_also(connection, cell_id, service));
             wakeup::has_work();
         }
     }

@@ -118,6 +118,8 @@ query! {
         "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a
           WHERE a.table_name = :table::regclass AND a.attribute = :attribute::name AND (:name IS NULL OR a.declaration = :name::name)
             AND (a.enforcement <> 'enforce' OR a.share < 100) ORDER BY 1";
+    /// Returns the source types whose claims this database's tables declare.
+    pub fn source_types() -> Vec<String> = [Latest] "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a ORDER BY 1";
     pub fn is_claimed(table: Oid) -> bool = [Statement]
         "SELECT FROM claims.claimed_attributes a WHERE a.table_name = :table::regclass LIMIT 1";
 }

@@ -6,6 +6,7 @@ pub mod judge;
 mod orphans;
 pub mod reconcile;
 pub mod remaining;
+mod remaining_leases;
 mod traces;
 
 ::pgrx::extension_sql_file!("../../../sql/install/cell/orphans.sql", name = "orphans", requires = ["admin", "cell"]);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use super::remaining_leases::{self, RemainingLeases};
 use crate::cell::client::presented::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
 use crate::cell::{own_epochs, tracked};
-use crate::store::worker::{self, RemainingLeases};
 
 /// Time that a session has to settle its own leases.
 const GRACE: Duration = Duration::from_millis(200);
@@ -24,7 +24,7 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
     let milliseconds = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let (RemainingLeases { ripe, has_unripe }, service, epochs) = transactions.in_database(|connection| {
         let of = (cell_id, server);
-        let remaining = worker::remaining(connection, of, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
+        let remaining = remaining_leases::remaining(connection, of, milliseconds(OLDEST), milliseconds(GRACE), AT_ONCE);
         let service =
             if remaining.ripe.is_empty() { None } else { Some(Service::resolved(connection, server, cell_id)?) };
         Ok((remaining, service, own_epochs::committed(cell_id, server)))

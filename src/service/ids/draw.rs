@@ -7,9 +7,9 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::error::ClaimsError;
+use crate::kernel::schema;
 use crate::service::durability;
 use crate::service::ids::errors::IdSpaceError;
-use crate::store::worker;
 use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, RangeToGive};
 use claims_model::ids::Placed;
 use pg::background::{self, Errand};
@@ -131,7 +131,7 @@ fn read(message: &str) -> Option<(i32, RangeRequest, i64)> {
 pub fn run(message: &str) {
     let Some((number, request, call)) = read(message) else { return };
     background::transaction(|| {
-        let Some(owner) = spi::connect(worker::owner) else { return };
+        let Some(owner) = spi::connect(schema::owner) else { return };
         as_role(owner, || {
             with_search_path(c"pg_catalog, pg_temp", || {
                 let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);

@@ -1,9 +1,7 @@
-//! Statements of the background worker.
+//! Statements on `claims.attended_cells`: the cells that the worker attends to, and their services.
 
 use pgrx::pg_sys::Oid;
-use uuid::Uuid;
 
-use crate::cell::tracked::at_service;
 use pg::background;
 use pg::query::{query, record};
 use pg::spi::Connection;
@@ -19,23 +17,9 @@ record! {
         /// The foreign server, if it exists.
         pub server: Option<Oid>,
     }
-
-    /// A session that is idle in a transaction with an id.
-    pub struct IdleSession {
-        pub pid: i32,
-        pub role: Option<String>,
-    }
-
-    struct RemainingLease {
-        lease: Uuid,
-        is_ripe: bool,
-    }
 }
 
 query! {
-    /// Returns the owner of the extension's objects, that of the schema: pg_upgrade changes the owner of the extension.
-    pub fn owner() -> Option<Oid> = [Latest Anywhere]
-        "SELECT n.nspowner FROM pg_catalog.pg_namespace n WHERE n.nspname = 'claims'";
     /// Returns the cells that were attended in a database, and those that have an epoch, each with its services and their foreign servers.
     /// A cell without either is being restored.
     fn attended_in(database: &str) -> Vec<Attended> = [Latest Anywhere]
@@ -44,13 +28,6 @@ query! {
            FROM claims.attended_cells a
           WHERE a.attended_in = :database OR EXISTS (SELECT FROM claims.own_epochs e WHERE e.cell_id = a.cell_id)
           ORDER BY a.cell_id, a.by_type, a.service";
-    /// Returns the sessions of any database that have been idle in a transaction with an id for so long. Reads only catalogs of PostgreSQL.
-    pub fn idle_with_ids(idle_seconds: i64) -> Vec<IdleSession> = [Latest Anywhere]
-        "SELECT a.pid, a.usename::pg_catalog.text AS role FROM pg_catalog.pg_stat_activity a
-          WHERE a.backend_xid IS NOT NULL AND a.backend_type OPERATOR(pg_catalog.=) 'client backend'
-            AND a.state OPERATOR(pg_catalog.~~) 'idle in transaction%'
-            AND a.state_change OPERATOR(pg_catalog.<)
-                (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.make_interval(secs => :idle_seconds))";
     /// Removes a service from those of a cell that are named for bucket types only.
     fn unname(cell_id: i64, service: &str) = [Statement]
         "DELETE FROM claims.attended_cells a WHERE a.cell_id = :cell_id AND a.service = :service AND a.by_type";
@@ -88,16 +65,6 @@ query! {
             AND NOT EXISTS (SELECT FROM claims.automatic_service d WHERE d.service = a.service)
             AND NOT EXISTS (SELECT FROM claims.cells_outstanding_leases t WHERE t.service = a.service)";
     fn dismiss(cell_id: i64) = [Statement] "DELETE FROM claims.attended_cells a WHERE a.cell_id = :cell_id";
-    /// Returns leases that a cell tracked at a service up to `oldest_ms` milliseconds ago, at most `most`. Those of at least `ripe_ms`
-    /// milliseconds are ripe.
-    fn tracked_since(cell_id: i64, service: &str, oldest_ms: i64, ripe_ms: i64, most: i64) -> Vec<RemainingLease> = [Latest] concat!(
-        "SELECT t.uuid AS lease, t.created_at <= clock_timestamp() - make_interval(secs => :ripe_ms / 1000.0) AS is_ripe
-           FROM claims.cells_outstanding_leases t
-          WHERE t.cell_id = :cell_id AND t.created_at >= clock_timestamp() - make_interval(secs => :oldest_ms / 1000.0)
-            AND ", at_service!(":service"), "
-          LIMIT :most");
-    /// Returns the source types whose claims this database's tables declare.
-    pub fn source_types() -> Vec<String> = [Latest] "SELECT DISTINCT a.source_type FROM claims.claimed_attributes a ORDER BY 1";
 }
 
 /// Returns the cells that the worker attends to.
@@ -130,28 +97,4 @@ pub fn attend_also(connection: &Connection, cell_id: i64, service: &str) {
 pub fn forget_dropped(connection: &Connection, cell_id: i64, service: &str) -> bool {
     // A transaction that chooses the service locks this row first. So the second statement sees what it has committed.
     lock_dropped(connection, cell_id, service) && delete_dropped(connection, cell_id, service)
-}
-
-/// The tracked leases that are not forgotten yet.
-pub struct RemainingLeases {
-    /// Leases tracked long enough ago that their sessions have had time to settle them.
-    pub ripe: Vec<Uuid>,
-    /// Whether there are younger ones.
-    pub has_unripe: bool,
-}
-
-/// Returns the leases that were tracked at a service up to `oldest_ms` milliseconds ago, at most `limit`. Those of at least `ripe_ms`
-/// milliseconds are ripe.
-pub fn remaining(
-    connection: &Connection,
-    (cell_id, service): (i64, &str),
-    oldest_ms: i64,
-    ripe_ms: i64,
-    limit: i64,
-) -> RemainingLeases {
-    let all = tracked_since(connection, cell_id, service, oldest_ms, ripe_ms, limit);
-    RemainingLeases {
-        has_unripe: all.iter().any(|tracked| !tracked.is_ripe),
-        ripe: all.into_iter().filter(|tracked| tracked.is_ripe).map(|tracked| tracked.lease).collect(),
-    }
 }
