@@ -1,8 +1,7 @@
 //! `attend`: chooses the cells that the background worker attends to.
 
 use crate::arguments;
-use crate::cell::attended_cells;
-use crate::cell::{services, wakeup};
+use crate::cell::{attended_cells, services, wakeup};
 use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
 use pg::prelude::*;

@@ -98,7 +98,7 @@ const MAX_READS: usize = 3;
 /// Returns the catalog: what is committed now, and what this transaction has changed. It is never older than the last
 /// invalidation that this session has received, even if the transaction's snapshot is older.
 pub fn current(connection: &Connection) -> Rc<Catalog> {
-    let catalog = cached().unwrap_or_else(|| load(connection));
+    let catalog = current_if_cached().unwrap_or_else(|| load(connection));
     statement::require(Reach::Anywhere);
     catalog
 }
@@ -112,16 +112,12 @@ pub fn same_source_type(connection: &Connection, one: &str, other: &str) -> bool
 
 /// Like [current], for callers that do not need SPI otherwise.
 pub fn current_without_spi() -> Rc<Catalog> {
-    let catalog = cached().unwrap_or_else(|| spi::connect_as_owner(load));
+    let catalog = current_if_cached().unwrap_or_else(|| spi::connect_as_owner(load));
     statement::require(Reach::Anywhere);
     catalog
 }
 
 pub fn current_if_cached() -> Option<Rc<Catalog>> {
-    cached()
-}
-
-fn cached() -> Option<Rc<Catalog>> {
     let version = cache::version();
     if !compatibility::is_checked() {
         return None;

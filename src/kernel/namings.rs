@@ -44,6 +44,7 @@ pub struct NamingRows {
 }
 
 /// The comparison rules of the types that do not compare byte by byte, and the row versions that they were read from.
+#[derive(PartialEq)]
 pub struct Namings {
     naming: HashMap<i32, Naming>,
     versions: Option<HashMap<i32, RowVersion>>,
@@ -53,10 +54,6 @@ impl Namings {
     /// Returns whether these are the rules and rows of a catalog. A profile that was changed and changed back has another row version.
     pub fn match_catalog(&self, types: &Types, rows: &NamingRows) -> bool {
         self.naming == types.naming && self.versions == rows.versions
-    }
-
-    pub fn equals(&self, other: &Namings) -> bool {
-        self.naming == other.naming && self.versions == other.versions
     }
 
     /// Returns `types` with these rules.

@@ -4,8 +4,7 @@ use claims_model::waiting::SeenWaiter;
 use serde_json::{Value, json};
 
 use super::counters::{self, Checked, Seen, SeenDurations};
-use super::low_water;
-use super::waiters;
+use super::{low_water, waiters};
 use crate::kernel::call::Call;
 use crate::kernel::{refusals, version};
 use pg::clock::{Moment, monotonic};

@@ -92,7 +92,7 @@ pub fn with_unchanged_profiles<T>(
         let value = read(&types)?;
         let latest = namings::latest(connection);
         let is_same = match &known {
-            Some(known) => latest.equals(known),
+            Some(known) => latest == *known,
             None => latest.match_catalog(&catalog.types, &catalog.naming_rows),
         };
         if is_same {

@@ -3,10 +3,8 @@
 use claims_model::Kind;
 
 use super::attribute::first_name_of;
-use crate::cell::attended_cells;
 use crate::cell::capture::errors::CaptureError;
-use crate::cell::routes;
-use crate::cell::{attend, services, wakeup};
+use crate::cell::{attend, attended_cells, routes, services, wakeup};
 use crate::error::ClaimsError;
 use crate::kernel::{access, catalog};
 use claims_model::{BadInput, Problem};

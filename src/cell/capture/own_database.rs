@@ -7,8 +7,7 @@ use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
 use super::batch::SentBatch;
-use super::leases;
-use super::skipped_destroys;
+use super::{leases, skipped_destroys};
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::service::lease::limit;

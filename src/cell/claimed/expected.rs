@@ -141,31 +141,30 @@ impl Attribute {
         as_caller: bool,
         mut each: impl FnMut(ClaimedRow),
     ) {
-        let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
-        for stretch in self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty()) {
-            for part in stretch.parts() {
-                let mut parameters = Parameters::default();
-                let text = self.query(&part.condition(&self.key(), &mut parameters), RowLock::None);
-                let values = parameters.values();
-                self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(ClaimedRow::read(&row))));
-            }
+        for (condition, parameters) in self.conditions(range) {
+            let (text, values) = (self.query(&condition, RowLock::None), parameters.values());
+            self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(ClaimedRow::read(&row))));
         }
     }
 
     /// Returns the rows whose keys are in a range, in no order, as committed now. Rows without a key belong to the range that has no
     /// lower bound.
     pub fn in_range(&self, connection: &Connection, range: &SourceRange, row_lock: RowLock) -> Vec<ClaimedRow> {
+        let conditions = self.conditions(range).into_iter();
+        conditions.flat_map(|(condition, parameters)| self.now(connection, &condition, parameters, row_lock)).collect()
+    }
+
+    /// Builds conditions that select the rows whose keys are in a range, each by one range of an index.
+    fn conditions(&self, range: &SourceRange) -> Vec<(String, Parameters)> {
         let without_key = (range.above.is_none() && !self.has_keys).then_some(Stretch::Nulls);
         let stretches = self.kind.stretches(range).into_iter().chain(without_key).filter(|keys| !keys.is_empty());
-        let mut rows = Vec::new();
-        for stretch in stretches {
-            for part in stretch.parts() {
-                let mut parameters = Parameters::default();
-                let condition = part.condition(&self.key(), &mut parameters);
-                rows.extend(self.now(connection, &condition, parameters, row_lock));
-            }
-        }
-        rows
+        let of_stretch = |keys: Stretch| keys.parts().iter().map(|part| self.condition_on(part)).collect::<Vec<_>>();
+        stretches.flat_map(of_stretch).collect()
+    }
+
+    fn condition_on(&self, part: &StretchPart) -> (String, Parameters) {
+        let mut parameters = Parameters::default();
+        (part.condition(&self.key(), &mut parameters), parameters)
     }
 
     /// Returns the rows with these source ids.
@@ -228,7 +227,7 @@ impl Attribute {
 
     /// Returns the index without which [`Attribute::with_values_now`] reads every row, or `None` if that index can be used.
     pub fn missing_index(&self, connection: &Connection) -> Option<MissingIndex> {
-        search_index::missing(connection, self.oid, &self.quoted_column, self.profile)
+        search_index::missing(connection, self.oid, &self.quoted_column, self.profile.name())
     }
 
     /// Builds a condition that all rows with these names fulfil. It is exact where an index knows canonical forms; otherwise it

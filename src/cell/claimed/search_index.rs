@@ -1,70 +1,48 @@
 //! Finds the index by which a search finds the rows with a name.
 
-use claims_model::Profile;
 use pgrx::pg_sys::Oid;
 
 use super::keys::base_type;
 use pg::query::{query, record};
-use pg::spi::Connection;
 
 record! {
-    /// The index for a column's names, as it is and as it should be.
-    struct SearchIndex {
-        table_name: String,
-        column_name: String,
-        exists: bool,
-        /// The statement that creates it.
-        creation: String,
-        /// Whether the table's owner may use it.
-        may_be_used: bool,
-        /// The statement that permits it.
-        permission: String,
+    /// An index that a search could not use.
+    pub struct MissingIndex {
+        pub table: String,
+        pub column: String,
+        /// The statement that creates it, or that permits the table's owner to use it.
+        pub statement: String,
     }
 }
 
 query! {
-    /// Returns the index for names of a quoted column under a profile. Searches compare the column as text. pg_get_indexdef() prints the
-    /// expression of an index with its casts.
-    fn search_index(table: Oid, quoted_column: &str, profile: &str) -> Option<SearchIndex> = [Latest] concat!(
-        "SELECT n.table_name, n.column_name,
-                EXISTS (SELECT FROM pg_index i
-                         WHERE i.indrelid = n.oid AND i.indisvalid AND i.indpred IS NULL
-                           AND (n.is_plain AND i.indkey[0] = n.attnum
-                                OR i.indkey[0] = 0
-                               AND pg_get_indexdef(i.indexrelid, 1, false) = ANY
-                                   (CASE WHEN :profile = 'exact' THEN ARRAY[format('((%I)::text)', n.column_name)]
-                                         ELSE ARRAY[format('claims.canonical_form(%L::text, %I)', :profile, n.column_name),
-                                                    format('claims.canonical_form(%L::text, (%I)::text)', :profile, n.column_name)] END))),
-                format('CREATE INDEX %sON %s (%s)', CASE n.relkind WHEN 'p' THEN '' ELSE 'CONCURRENTLY ' END, n.table_name,
-                       CASE WHEN n.is_plain THEN quote_ident(n.column_name)
-                            WHEN :profile = 'exact' THEN format('(%I::text)', n.column_name)
-                            WHEN n.typcategory = 'S' THEN format('claims.canonical_form(%L, %I)', :profile, n.column_name)
-                            ELSE format('claims.canonical_form(%L, %I::text)', :profile, n.column_name) END) AS creation,
-                :profile = 'exact'
-                OR has_schema_privilege(n.relowner, 'claims', 'USAGE')
-               AND has_function_privilege(n.relowner, 'claims.canonical_form(text, text)', 'EXECUTE') AS may_be_used,
-                format('GRANT USAGE ON SCHEMA claims TO %I', pg_get_userbyid(n.relowner)) AS permission
-           FROM (SELECT c.oid, c.oid::regclass::text AS table_name, c.relkind, c.relowner, a.attname::text AS column_name, a.attnum, y.typcategory,
-                        :profile = 'exact' AND ", base_type!("a"), " IN ('text'::regtype, 'varchar'::regtype) AS is_plain
-                   FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type y ON y.oid = a.atttypid
-                  WHERE a.attrelid = :table AND quote_ident(a.attname) = :quoted_column AND a.attnum > 0 AND NOT a.attisdropped) n");
-}
-
-/// An index that a search could not use.
-pub struct MissingIndex {
-    pub table: String,
-    pub column: String,
-    /// The statement that creates it, or that permits the table's owner to use it.
-    pub statement: String,
-}
-
-/// Returns the index for names of a quoted column, if it does not exist or the table's owner may not use it.
-pub fn missing(connection: &Connection, table: Oid, column: &str, profile: Profile) -> Option<MissingIndex> {
-    let index = search_index(connection, table, column, profile.name())?;
-    let missing = |statement| MissingIndex { table: index.table_name, column: index.column_name, statement };
-    match (index.exists, index.may_be_used) {
-        (true, true) => None,
-        (true, false) => Some(missing(index.permission)),
-        (false, _) => Some(missing(index.creation)),
-    }
+    /// Returns the index for names of a quoted column under a profile, if it does not exist or the table's owner may not use it. Searches
+    /// compare the column as text. pg_get_indexdef() prints the expression of an index with its casts.
+    pub fn missing(table: Oid, quoted_column: &str, profile: &str) -> Option<MissingIndex> = [Latest] concat!(
+        "SELECT m.table, m.column, m.statement
+           FROM (SELECT n.table_name AS table, n.column_name AS column,
+                        CASE WHEN NOT EXISTS
+                                  (SELECT FROM pg_index i
+                                    WHERE i.indrelid = n.oid AND i.indisvalid AND i.indpred IS NULL
+                                      AND (n.is_plain AND i.indkey[0] = n.attnum
+                                           OR i.indkey[0] = 0
+                                          AND pg_get_indexdef(i.indexrelid, 1, false) = ANY
+                                              (CASE WHEN :profile = 'exact' THEN ARRAY[format('((%I)::text)', n.column_name)]
+                                                    ELSE ARRAY[format('claims.canonical_form(%L::text, %I)', :profile, n.column_name),
+                                                               format('claims.canonical_form(%L::text, (%I)::text)', :profile, n.column_name)] END)))
+                             THEN format('CREATE INDEX %sON %s (%s)', CASE n.relkind WHEN 'p' THEN '' ELSE 'CONCURRENTLY ' END, n.table_name,
+                                         CASE WHEN n.is_plain THEN quote_ident(n.column_name)
+                                              WHEN :profile = 'exact' THEN format('(%I::text)', n.column_name)
+                                              WHEN n.typcategory = 'S' THEN format('claims.canonical_form(%L, %I)', :profile, n.column_name)
+                                              ELSE format('claims.canonical_form(%L, %I::text)', :profile, n.column_name) END)
+                             WHEN NOT (:profile = 'exact'
+                                       OR has_schema_privilege(n.relowner, 'claims', 'USAGE')
+                                      AND has_function_privilege(n.relowner, 'claims.canonical_form(text, text)', 'EXECUTE'))
+                             THEN format('GRANT USAGE ON SCHEMA claims TO %I', pg_get_userbyid(n.relowner)) END AS statement
+                   FROM (SELECT c.oid, c.oid::regclass::text AS table_name, c.relkind, c.relowner, a.attname::text AS column_name, a.attnum,
+                                y.typcategory,
+                                :profile = 'exact' AND ", base_type!("a"), " IN ('text'::regtype, 'varchar'::regtype) AS is_plain
+                           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type y ON y.oid = a.atttypid
+                          WHERE a.attrelid = :table AND quote_ident(a.attname) = :quoted_column AND a.attnum > 0 AND NOT a.attisdropped) n) m
+          WHERE m.statement IS NOT NULL");
 }

@@ -6,9 +6,8 @@ use super::remaining_leases::{self, RemainingLeases};
 use crate::cell::client::presented::may_be_outdated;
 use crate::cell::client::settlement::Settled;
 use crate::cell::client::{Service, unreachable};
-use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
-use crate::cell::{own_epochs, tracked};
+use crate::cell::{epoch, own_epochs, tracked};
 
 /// Time that a session has to settle its own leases.
 const GRACE: Duration = Duration::from_millis(200);
