@@ -29,7 +29,7 @@ use pg::shared::Area;
 ::pgrx::extension_sql_file!(
     "../../sql/install/service/check_distributed.sql",
     name = "check_distributed",
-    requires = ["tables", "names", "transfers", access::require_tables_here]
+    requires = ["tables", "names", "transfers", kernel::access::require_tables_here]
 );
 ::pgrx::extension_sql_file!(
     "../../sql/install/check_database.sql",

@@ -28,7 +28,7 @@ mod version;
 ::pgrx::extension_sql_file!(
     "../../../sql/install/service/lists.sql",
     name = "lists",
-    requires = ["type_names", access::require_own_tables]
+    requires = ["type_names", kernel::access::require_own_tables]
 );
 ::pgrx::extension_sql_file!(
     "../../../sql/install/service/change_grants.sql",
