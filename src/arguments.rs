@@ -1,13 +1,18 @@
 //! Checks of arguments that several functions share: not NULL and within limits. An error names the argument.
 
+use std::time::{Duration, Instant};
+
 use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, is_longer_than};
 use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
+use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
+use uuid::Uuid;
 
 use crate::error::ClaimsError;
 use pg::clock::Moment;
+use pg::uuid::from_pg_uuid;
 
 /// The longest hold: ten years, in microseconds.
 const LONGEST_HOLD: i128 = 10 * 366 * 24 * 60 * 60 * 1_000_000;
@@ -50,6 +55,14 @@ pub fn keys(list: Vec<Option<String>>, name: &str) -> Result<Vec<String>, Claims
     list.into_iter().enumerate().map(key).collect()
 }
 
+/// Returns the uuids of an array, which must not contain NULLs.
+pub fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
+    let uuid = |(index, uuid): (usize, Option<PgUuid>)| {
+        uuid.map(from_pg_uuid).ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null).into())
+    };
+    list.into_iter().enumerate().map(uuid).collect()
+}
+
 /// Returns the time a duration after `now`. A month is 30 days and a day 24 hours, whatever the calendar.
 pub fn deadline(duration: Option<Interval>, name: &str, now: Moment) -> Result<Moment, ClaimsError> {
     let microseconds = required(duration, name)?.as_micros();
@@ -71,6 +84,33 @@ pub fn span(duration: Interval, name: &str) -> Result<Interval, ClaimsError> {
         return Err(BadInput::new(name, Problem::OutOfRange { allowed: "0 to 366000 days" }).into());
     }
     Ok(duration)
+}
+
+/// Returns a number between 1 and `most`.
+pub fn in_range(number: i32, most: i32, name: &str, allowed: &'static str) -> Result<i64, ClaimsError> {
+    if (1..=most).contains(&number) {
+        return Ok(number.into());
+    }
+    Err(BadInput::new(name, Problem::OutOfRange { allowed }).into())
+}
+
+/// Returns the number of rows of a page that a cell asks for.
+pub fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
+    in_range(max_results, 10_000, "max_results", "1 to 10000").map(|size| size as usize)
+}
+
+/// Returns the number of rows that a cell handles at once.
+pub fn batch_size(batch_size: i32) -> Result<i64, ClaimsError> {
+    in_range(batch_size, 10_000, "batch_size", "1 to 10000")
+}
+
+/// Returns the time at which a call that began at `began` stops. `None`: it has no limit.
+pub fn end_of_runtime(max_runtime: Option<Interval>, began: Instant) -> Result<Option<Instant>, ClaimsError> {
+    let until = |runtime| {
+        let micros = span(runtime, "max_runtime")?.as_micros().unsigned_abs();
+        Ok(began + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
+    };
+    max_runtime.map(until).transpose()
 }
 
 /// Returns the number of the source type that an argument names, and its first name, under which a cell stores it.

@@ -38,31 +38,31 @@ const LOCK_TIMEOUT_MS: i64 = 5000;
 
 /// Raises 55000 if another database acts as the cell at a service, and 08001 if the service cannot be asked. Otherwise this database then
 /// has an epoch that no earlier copy of it has. Each service follows epochs of its own.
-pub fn act_as<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<(), G::Error> {
+pub fn act_as<G: Transactions>(transactions: &G, service: &Service) -> Result<(), G::Error> {
     for _ in 0..ATTEMPTS {
-        let before = stored(transactions, service, cell_id)?;
+        let before = stored(transactions, service)?;
         // Present the epoch of an earlier pass first: that pass may have ended before it presented it.
-        let Some(follows) = resolve(transactions, service, cell_id, &before)? else { continue };
-        let made = make(transactions, service, cell_id, &before, follows)?;
-        match present(transactions, service, cell_id, made, Presenting::New)? {
+        let Some(follows) = resolve(transactions, service, &before)? else { continue };
+        let made = make(transactions, service, &before, follows)?;
+        match present(transactions, service, made, Presenting::New)? {
             None => return Ok(()),
-            Some(refused) if stored(transactions, service, cell_id)?.own == Some(made) => return Err(refused.into()),
+            Some(refused) if stored(transactions, service)?.own == Some(made) => return Err(refused.into()),
             // Another pass of this database has stored a newer one meanwhile.
             Some(_) => {}
         }
     }
-    Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into())
+    Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id: service.cell_id }).into())
 }
 
 /// Tells a service that this database still acts as the cell, with the epoch that it has. Returns whether the service follows it, or would
 /// follow it; `None` if it has no epoch yet.
-pub fn show<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<Option<bool>, G::Error> {
-    let Some(own) = stored(transactions, service, cell_id)?.own else { return Ok(None) };
-    Ok(Some(present(transactions, service, cell_id, own, Presenting::Stored)?.is_none()))
+pub fn show<G: Transactions>(transactions: &G, service: &Service) -> Result<Option<bool>, G::Error> {
+    let Some(own) = stored(transactions, service)?.own else { return Ok(None) };
+    Ok(Some(present(transactions, service, own, Presenting::Stored)?.is_none()))
 }
 
-fn stored<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) -> Result<CellEpochs, G::Error> {
-    transactions.in_database(|connection| Ok(own_epochs::stored(connection, cell_id, service.name())))
+fn stored<G: Transactions>(transactions: &G, service: &Service) -> Result<CellEpochs, G::Error> {
+    transactions.in_database(|connection| Ok(own_epochs::stored(connection, service.cell_id, service.name())))
 }
 
 /// Presents the stored epochs until the service accepts one, and returns that one; the inner `None` if there is none. Returns `None` if it
@@ -70,19 +70,18 @@ fn stored<G: Transactions>(transactions: &G, service: &Service, cell_id: i64) ->
 fn resolve<G: Transactions>(
     transactions: &G,
     service: &Service,
-    cell_id: i64,
     before: &CellEpochs,
 ) -> Result<Option<Option<StoredEpoch>>, G::Error> {
     let mut refused = None;
     for candidate in before.candidates() {
         let Some(candidate) = candidate else { return Ok(Some(None)) };
-        match present(transactions, service, cell_id, candidate, Presenting::Stored)? {
+        match present(transactions, service, candidate, Presenting::Stored)? {
             None => return Ok(Some(Some(candidate))),
             Some(error) => refused = refused.or(Some(error)),
         }
     }
     match refused {
-        Some(error) if stored(transactions, service, cell_id)? == *before => Err(error.into()),
+        Some(error) if stored(transactions, service)? == *before => Err(error.into()),
         _ => Ok(None),
     }
 }
@@ -91,15 +90,12 @@ fn resolve<G: Transactions>(
 fn present<G: Transactions>(
     transactions: &G,
     service: &Service,
-    cell_id: i64,
     presented: StoredEpoch,
     how: Presenting,
 ) -> Result<Option<ClaimsError>, G::Error> {
-    transactions.at_service(|| {
-        match service.present_epoch(cell_id, presented, how, ANSWER_TIMEOUT).map_err(unreachable) {
-            Err(error) if error.refusal().is_some() => Ok(Some(error)),
-            answer => answer.map(|()| None),
-        }
+    transactions.at_service(|| match service.present_epoch(presented, how, ANSWER_TIMEOUT).map_err(unreachable) {
+        Err(error) if error.refusal().is_some() => Ok(Some(error)),
+        answer => answer.map(|()| None),
     })
 }
 
@@ -108,7 +104,6 @@ fn present<G: Transactions>(
 fn make<G: Transactions>(
     transactions: &G,
     service: &Service,
-    cell_id: i64,
     before: &CellEpochs,
     follows: Option<StoredEpoch>,
 ) -> Result<StoredEpoch, G::Error> {
@@ -116,19 +111,23 @@ fn make<G: Transactions>(
     let replaced = before.own.map(|own| own.epoch);
     let has_started = if G::COMMITS {
         transactions.in_database(|connection| {
-            follow(connection, cell_id, service.name(), new, replaced);
+            follow(connection, service.cell_id, service.name(), new, replaced);
             Ok(true)
         })?
     } else {
         let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let (predecessor, replaced) = (number(new.predecessor), number(replaced));
         let server = service.oid().to_u32();
-        Errand { name: ERRAND, message: &format!("{cell_id} {server} {} {predecessor} {replaced}", new.epoch) }.run()
+        Errand {
+            name: ERRAND,
+            message: &format!("{} {server} {} {predecessor} {replaced}", service.cell_id, new.epoch),
+        }
+        .run()
     };
-    match stored(transactions, service, cell_id)?.own {
+    match stored(transactions, service)?.own {
         Some(stored) if Some(stored) != before.own => Ok(stored),
         _ if !has_started => Err(ClaimsError::from(CellError::NoProcess).into()),
-        _ => Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id }).into()),
+        _ => Err(ClaimsError::from(CellError::EpochNotCommitted { cell_id: service.cell_id }).into()),
     }
 }
 
@@ -181,12 +180,12 @@ fn adopt(cell_id: Option<i64>, service: Option<String>, reason: Option<String>) 
         access::act_here_for(&call.current_catalog(), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
         let before = own_epochs::stored(connection, cell_id, &server);
-        let made = make(connection, &service, cell_id, &before, before.own)?;
+        let made = make(connection, &service, &before, before.own)?;
         // The database that acted until now may have drawn ids from these ranges since this one was copied.
         if let Some(name) = sequences::discard(connection, cell_id) {
             return Err(CellError::SequenceBusy { name }.into());
         }
-        service.present_epoch(cell_id, made, Presenting::Adopted(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
+        service.present_epoch(made, Presenting::Adopted(&reason), ANSWER_TIMEOUT).map_err(unreachable)?;
         Ok(made.epoch)
     })
 }

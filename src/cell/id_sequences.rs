@@ -3,6 +3,7 @@
 //! A sequence draws between its limits, and PostgreSQL enforces them. Where the next range follows the last one, only the maximum
 //! grows, in the catalog: ALTER SEQUENCE would wait for every transaction that has called nextval(), and block the others.
 
+use claims_model::ids::Ids;
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::Oid;
 
@@ -99,9 +100,6 @@ query! {
         "UPDATE pg_sequence q SET seqmax = :maximum WHERE q.seqrelid = :sequence AND q.seqmax = :before";
 }
 
-/// The first and the last id of a range.
-pub type Ids = (i64, i64);
-
 /// How long an ALTER SEQUENCE waits for transactions that have called nextval(), while others wait behind it.
 pub const LOCK_TIMEOUT_MS: i64 = 50;
 
@@ -113,12 +111,12 @@ pub struct Sequence {
     pub owner: Oid,
     pub is_permanent: bool,
     /// `None` if it is another kind of relation.
-    pub limits: Option<Limits>,
+    pub limits: Option<SequenceLimits>,
 }
 
 /// The parameters of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct SequenceLimits {
     pub range: Ids,
     pub increment: i64,
     pub cycles: bool,
@@ -126,7 +124,7 @@ pub struct Limits {
     pub of_type: Ids,
 }
 
-impl Limits {
+impl SequenceLimits {
     /// Returns whether a sequence with these parameters draws only ids of a range, each once.
     pub fn fit(&self, range: Ids) -> bool {
         self.range == range && self.increment > 0 && !self.cycles
@@ -154,7 +152,7 @@ pub fn sequence(connection: &Connection, oid: Oid) -> Option<Sequence> {
         name: found.name,
         owner: found.owner,
         is_permanent: found.persistence == "p",
-        limits: limits.map(|((range, increment), cycles)| Limits {
+        limits: limits.map(|((range, increment), cycles)| SequenceLimits {
             range,
             increment,
             cycles,

@@ -1,9 +1,9 @@
 //! `is_available` and `look_up`: ask the service about names.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_model::limits::bucket_value_excess;
-use claims_model::routes::{Place, Routes};
+use claims_model::routes::{Route, Routes};
 
 use crate::arguments;
 use crate::cell::availability;
@@ -11,7 +11,7 @@ use crate::cell::capture::errors::CaptureError;
 use crate::cell::capture::pins;
 use crate::cell::claimed::attributes;
 use crate::cell::client::Service;
-use crate::cell::client::names::{Holder, Record};
+use crate::cell::client::names::{NameHolder, Record};
 use crate::cell::errors::{AvailabilityError, CellError};
 use crate::error::ClaimsError;
 use crate::kernel::catalog::{self, same_source_type};
@@ -118,12 +118,12 @@ impl AskedName {
                 return Ok(false);
             }
             let holder = match place {
-                Place::Service(server) => {
+                Route::Service(server) => {
                     let service = Service::new(connection, &server, self.cell_id)?.until(deadline);
                     service.holder(&column.bucket_type, &self.value, limit)?
                 }
-                Place::Here => {
-                    availability::holder_here(connection, &column.bucket_type, &self.value).map(Holder::from)
+                Route::Here => {
+                    availability::holder_here(connection, &column.bucket_type, &self.value).map(NameHolder::from)
                 }
             };
             if holder.is_some_and(|holder| !self.is_own(connection, &holder, &column.source_type)) {
@@ -134,7 +134,7 @@ impl AskedName {
     }
 
     /// Returns whether the claim is that of the row itself.
-    fn is_own(&self, connection: &Connection, holder: &Holder, source_type: &str) -> bool {
+    fn is_own(&self, connection: &Connection, holder: &NameHolder, source_type: &str) -> bool {
         self.source_id.is_some()
             && holder.source_id == self.source_id
             && holder.cell_id == Some(self.cell_id)
@@ -177,7 +177,7 @@ fn look_up(
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let asked = availability::text(connection, buckets);
         let service = Service::new(connection, &service, cell_id)?;
-        service.records(&asked, Duration::from_millis(settings::service_timeout().unsigned_abs()))
+        service.records(&asked, settings::service_timeout())
     })?;
     let row = |record: Record| {
         (

@@ -27,12 +27,9 @@ pub mod wakeup;
 pub mod workers;
 
 use claims_model::{BadInput, Problem};
-use pgrx::Uuid as PgUuid;
-use uuid::Uuid;
 
 use crate::error::ClaimsError;
 use pg::shared::Area;
-use pg::uuid::from_pg_uuid;
 
 ::pgrx::extension_sql_file!(
     "../../sql/install/cell/cell.sql",
@@ -61,16 +58,6 @@ pub static AREAS: [&dyn Area; 8] = [
 
 /// Maximum number of leases in the arguments of one call.
 const MAX_LEASES: usize = 100_000;
-
-/// Returns the uuids of an argument, which must not contain NULLs. A NULL argument is an empty list, which array_agg returns as NULL.
-fn uuids(list: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
-    let list = list.unwrap_or_default();
-    at_most(list.len(), MAX_LEASES, name)?;
-    let uuid = |(index, lease): (usize, Option<PgUuid>)| {
-        lease.map(from_pg_uuid).ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null).into())
-    };
-    list.into_iter().enumerate().map(uuid).collect()
-}
 
 fn at_most(got: usize, limit: usize, argument: &str) -> Result<(), ClaimsError> {
     if got <= limit {

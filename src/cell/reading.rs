@@ -1,6 +1,7 @@
 //! Who may read the rows of claimed tables through the calls of a cell: roles that may act for the cell whose tables they are, and roles that
 //! may read the tables themselves.
 
+use crate::arguments;
 use crate::cell::claimed::{authority, declared};
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::access;
@@ -9,17 +10,25 @@ use pg::prelude::*;
 use pg::roles;
 use pg::spi::{self, Connection};
 
-/// Raises an error unless the caller may act for the cell of this database, or read all tables of a source type.
-pub fn require(connection: &Connection, source_type: &str) -> Result<(), ClaimsError> {
+/// Returns the first name of a source type. Raises an error unless the caller may act for the cell of this database, or read all its tables.
+pub fn readable_source_type(connection: &Connection, source_type: &str) -> Result<String, ClaimsError> {
+    let (_, source_type) = arguments::source_type(source_type, &catalog::current(connection).types)?;
     access::refuse_restricted()?;
     if acts_for_database_in(connection) {
-        return Ok(());
+        return Ok(source_type);
     }
     let caller = roles::caller();
-    match declared::unreadable_table(connection, source_type, caller) {
-        None => Ok(()),
+    match declared::unreadable_table(connection, &source_type, caller) {
+        None => Ok(source_type),
         Some(table) => Err(AccessError::MayNotRead { table, caller: roles::name(caller) }.into()),
     }
+}
+
+/// Returns the first name of a source type. Raises an error unless the caller may act for the cell ([`require_for`]).
+pub fn source_type_of(connection: &Connection, cell_id: i64, source_type: &str) -> Result<String, ClaimsError> {
+    let catalog = catalog::current(connection);
+    require_for(connection, &catalog, cell_id)?;
+    Ok(arguments::source_type(source_type, &catalog.types)?.1)
 }
 
 /// Raises an error unless the caller may act for a cell, and this database has the tables of that cell. Where automatic mode claims names in this

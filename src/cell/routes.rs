@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use claims_model::routes::{Place, Routes};
+use claims_model::routes::{Route, Routes};
 use pgrx::pg_sys::Oid;
 
 use pg::cache::{self, Freshness};
@@ -63,14 +63,14 @@ query! {
 }
 
 /// The routes of automatic mode; `None` if it is off.
-type Cached = Option<Rc<Routes>>;
+type AutomaticRoutes = Option<Rc<Routes>>;
 
 thread_local! {
-    static ROUTES: RefCell<Option<([Freshness; 2], Cached)>> = const { RefCell::new(None) };
+    static ROUTES: RefCell<Option<([Freshness; 2], AutomaticRoutes)>> = const { RefCell::new(None) };
 }
 
 /// Returns the routes of automatic mode, as committed now or changed by this transaction. `None` if it is off.
-pub fn automatic(connection: &Connection) -> Cached {
+pub fn automatic(connection: &Connection) -> AutomaticRoutes {
     cache::catch_up();
     if let Some(cached) = cached() {
         return cached;
@@ -79,7 +79,7 @@ pub fn automatic(connection: &Connection) -> Cached {
     let relation =
         |of: fn(&Relations) -> Option<Oid>| Freshness::of(read.as_ref().and_then(of).unwrap_or(Oid::INVALID));
     let fresh = [relation(|read| read.of_others), relation(|read| read.of_types)];
-    let place = |service: Option<String>| service.map_or(Place::Here, |service| Place::Service(service.into()));
+    let place = |service: Option<String>| service.map_or(Route::Here, |service| Route::Service(service.into()));
     let others = others(connection).map(|row| (row.cell_id, place(row.service)));
     let by_type = types(connection);
     let cell_id = others.as_ref().map(|(cell_id, _)| *cell_id).or(by_type.first().map(|row| row.cell_id));
@@ -92,7 +92,7 @@ pub fn automatic(connection: &Connection) -> Cached {
     routes
 }
 
-fn cached() -> Option<Cached> {
+fn cached() -> Option<AutomaticRoutes> {
     ROUTES.with_borrow(|cached| {
         let (fresh, routes) = cached.as_ref()?;
         fresh.iter().all(Freshness::is_fresh).then(|| routes.clone())
@@ -100,7 +100,7 @@ fn cached() -> Option<Cached> {
 }
 
 /// Like [`automatic`], if this session has cached that.
-pub fn automatic_if_cached() -> Option<Cached> {
+pub fn automatic_if_cached() -> Option<AutomaticRoutes> {
     cache::catch_up();
     cached()
 }

@@ -2,7 +2,7 @@
 
 use pgrx::PgSqlErrorCode as Code;
 
-use super::uuids;
+use super::{MAX_LEASES, at_most};
 use crate::arguments;
 use crate::cell::errors::CellError;
 use crate::cell::{tracked, wakeup};
@@ -11,12 +11,12 @@ use crate::kernel::{access, catalog, settings};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};
-use pg::subtransaction::translate_error;
+use pg::subtransaction::{LOCK_ERRORS, translate_error};
 use pg::uuid::from_pg_uuid;
 use pg::xact;
 use uuid::Uuid;
 
-/// Minimum lock timeout of tracking: long enough for the relation extension lock, which would otherwise make the caller's transaction
+/// Minimum lock timeout of tracking in milliseconds: long enough for the relation extension lock, which would otherwise make the caller's transaction
 /// fail.
 const LOCK_TIMEOUT_MS: i64 = 5;
 
@@ -26,18 +26,9 @@ fn track_lease(lease_uuid: Option<PgUuid>) -> Result<(), ErrorReport> {
     spi::connect(|connection| {
         let lease = from_pg_uuid(arguments::required(lease_uuid, "lease_uuid")?);
         let cell_id = only(access::cells_of_caller(&catalog::current(connection))?);
-        let _waits = LockWaits::limit(settings::wait_timeout().max(LOCK_TIMEOUT_MS));
-        translate_error(
-            Code::ERRCODE_LOCK_NOT_AVAILABLE,
-            || CellError::LeaseInRecovery.into(),
-            || {
-                translate_error(
-                    Code::ERRCODE_T_R_DEADLOCK_DETECTED,
-                    || CellError::LeaseInRecovery.into(),
-                    || track(connection, lease, cell_id),
-                )
-            },
-        )
+        let timeout_ms = i64::try_from(settings::wait_timeout().as_millis()).unwrap_or(i64::MAX);
+        let _waits = LockWaits::limit(timeout_ms.max(LOCK_TIMEOUT_MS));
+        translate_error(LOCK_ERRORS, || CellError::LeaseInRecovery.into(), || track(connection, lease, cell_id))
     })
     .map_err(ErrorReport::from)
 }
@@ -60,7 +51,7 @@ fn track(connection: &Connection, lease: Uuid, cell_id: Option<i64>) -> Result<(
 /// Tracks a lease that this transaction has begun at a service under a new uuid.
 pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &str) -> Result<(), ClaimsError> {
     translate_error(
-        Code::ERRCODE_UNIQUE_VIOLATION,
+        &[Code::ERRCODE_UNIQUE_VIOLATION],
         || CellError::LeaseInRecovery.into(),
         || {
             tracked::track_new(connection, lease, cell_id, service);
@@ -79,7 +70,10 @@ fn as_tracked(connection: &Connection, lease: Uuid) -> Result<(), ClaimsError> {
 #[search_path(pg_catalog, pg_temp)]
 fn forget_leases(lease_uuids: Option<Vec<Option<PgUuid>>>) -> Result<i64, ErrorReport> {
     let forgotten = spi::connect(|connection| {
-        let leases = uuids(lease_uuids, "lease_uuids")?;
+        // array_agg() over no rows returns NULL.
+        let leases = lease_uuids.unwrap_or_default();
+        at_most(leases.len(), MAX_LEASES, "lease_uuids")?;
+        let leases = arguments::uuids(leases, "lease_uuids")?;
         let cells = access::cells_of_caller(&catalog::current(connection))?;
         Ok::<_, ClaimsError>(tracked::forget(connection, &leases, cells.as_deref()))
     })?;

@@ -20,8 +20,7 @@ pub fn await_update() {
     if !version::are_tables_older() || !is_expected() {
         return;
     }
-    let deadline =
-        Instant::now() + Duration::from_millis(settings::service_timeout().unsigned_abs()).max(SHORTEST_WAIT);
+    let deadline = Instant::now() + settings::service_timeout().max(SHORTEST_WAIT);
     while version::are_tables_older() {
         if Instant::now() >= deadline || !workers::may_update_soon() {
             return;

@@ -32,7 +32,7 @@ const NAME_BYTES: usize = 64;
 
 /// The worker that occupies a slot.
 #[derive(Clone, Copy, FromBytes)]
-pub struct Slot {
+pub struct WorkerSlot {
     /// 0 for a free slot.
     pid: i32,
     duty: u32,
@@ -44,11 +44,11 @@ pub struct Slot {
     database_name: [u8; NAME_BYTES],
 }
 
-const FREE: Slot =
-    Slot { pid: 0, duty: 0, database: 0, server: 0, has_failed_to_update: 0, database_name: [0; NAME_BYTES] };
+const FREE: WorkerSlot =
+    WorkerSlot { pid: 0, duty: 0, database: 0, server: 0, has_failed_to_update: 0, database_name: [0; NAME_BYTES] };
 
 /// The slots, in shared memory.
-pub static SLOTS: Locked<[Slot; MAX_WORKERS]> = Locked::new(c"claims worker slots");
+pub static SLOTS: Locked<[WorkerSlot; MAX_WORKERS]> = Locked::new(c"claims worker slots");
 pub static LAUNCHER: Shared<Sleeper> = Shared::new(c"claims launcher");
 /// When the launcher began, in microseconds of the clock that all processes share; 0 before that.
 pub static LAUNCHED_AT: Shared<AtomicI64> = Shared::new(c"claims launcher's start");
@@ -64,14 +64,14 @@ pub struct RunningWorker {
     pub server: Option<Oid>,
 }
 
-impl Slot {
-    fn of_this_process(duty: Duty, server: Option<Oid>, database: &str) -> Slot {
+impl WorkerSlot {
+    fn of_this_process(duty: Duty, server: Option<Oid>, database: &str) -> WorkerSlot {
         let mut database_name = [0; NAME_BYTES];
         let length = database.len().min(NAME_BYTES - 1);
         database_name[..length].copy_from_slice(&database.as_bytes()[..length]);
         let server = server.map_or(0, Oid::to_u32);
         let (pid, duty, database) = (background::own_pid(), duty as u32, background::own_database());
-        Slot { pid, duty, database, server, has_failed_to_update: 0, database_name }
+        WorkerSlot { pid, duty, database, server, has_failed_to_update: 0, database_name }
     }
 
     fn running_worker(&self) -> Option<RunningWorker> {
@@ -87,9 +87,9 @@ impl Slot {
 /// `false` if another process has this duty in this database, for this server, or no slot is free.
 pub fn take_slot(duty: Duty, server: Option<Oid>, database: &str) -> bool {
     background::at_exit(leave_slot);
-    let own = Slot::of_this_process(duty, server, database);
-    let key = |slot: &Slot| (slot.database, slot.duty, slot.server);
-    let take = |slots: &mut [Slot; MAX_WORKERS]| {
+    let own = WorkerSlot::of_this_process(duty, server, database);
+    let key = |slot: &WorkerSlot| (slot.database, slot.duty, slot.server);
+    let take = |slots: &mut [WorkerSlot; MAX_WORKERS]| {
         let is_there = slots.iter().any(|slot| slot.pid != 0 && key(slot) == key(&own));
         if is_there || own.server != 0 && !has_room(slots) {
             return false;
@@ -102,7 +102,7 @@ pub fn take_slot(duty: Duty, server: Option<Oid>, database: &str) -> bool {
 }
 
 /// Workers for single services leave room for those that each database has.
-fn has_room(slots: &[Slot; MAX_WORKERS]) -> bool {
+fn has_room(slots: &[WorkerSlot; MAX_WORKERS]) -> bool {
     slots.iter().filter(|slot| slot.server != 0).count() < MAX_SERVICE_WORKERS
 }
 
@@ -130,7 +130,7 @@ fn leave_slot() {
 /// Returns the running workers. One that was just started may still be missing.
 pub fn running_workers() -> Vec<RunningWorker> {
     let slots = SLOTS.read(|slots| *slots);
-    slots.iter().flatten().filter_map(Slot::running_worker).collect()
+    slots.iter().flatten().filter_map(WorkerSlot::running_worker).collect()
 }
 
 /// Makes this process the one that is woken when a worker takes or leaves a slot.
@@ -154,8 +154,9 @@ pub fn has_failed_to_update(has_failed: bool) {
 /// Returns whether this database has a worker that has not failed to update the extension, or will soon have one.
 pub fn may_update_soon() -> bool {
     let own = background::own_database();
-    let is_worker =
-        |slot: &&Slot| slot.pid != 0 && slot.database == own && slot.duty == Duty::Recovery as u32 && slot.server == 0;
+    let is_worker = |slot: &&WorkerSlot| {
+        slot.pid != 0 && slot.database == own && slot.duty == Duty::Recovery as u32 && slot.server == 0
+    };
     let failures = SLOTS.read(|slots| slots.iter().find(is_worker).map(|slot| slot.has_failed_to_update != 0));
     failures.flatten().map_or_else(is_starting, |has_failed| !has_failed)
 }

@@ -17,7 +17,7 @@ use crate::tables::{self, Tables};
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
 use pg::statement::{self, Reach};
-use pg::table::{RowVersion, TableRow};
+use pg::table::{RowStamp, TableRow};
 use pg::{cache, compatibility, table};
 
 record! {
@@ -160,7 +160,7 @@ struct CatalogRows {
     /// The bucket types that do not compare byte by byte.
     naming: HashMap<i32, Naming>,
     /// The versions of the rows of bucket types; `None` if a statement has read them.
-    versions: Option<HashMap<i32, RowVersion>>,
+    versions: Option<HashMap<i32, RowStamp>>,
     cells: HashMap<i64, Cell>,
 }
 

@@ -14,7 +14,7 @@ use claims_model::{Confusables, Naming, Profile, Types};
 use crate::tables::{self, Tables};
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
-use pg::table::{self, RowVersion, TableRow};
+use pg::table::{self, RowStamp, TableRow};
 
 record! {
     /// A bucket type and its rules.
@@ -40,14 +40,14 @@ pub struct NamingRows {
     /// Value of [pg::cache::version] when the rows were read.
     pub(super) read_at: u64,
     /// Row versions by type; `None` if a statement has read the rows, which shows no versions.
-    pub(super) versions: Option<HashMap<i32, RowVersion>>,
+    pub(super) versions: Option<HashMap<i32, RowStamp>>,
 }
 
 /// The comparison rules of the types that do not compare byte by byte, and the row versions that they were read from.
 #[derive(PartialEq)]
 pub struct Namings {
     naming: HashMap<i32, Naming>,
-    versions: Option<HashMap<i32, RowVersion>>,
+    versions: Option<HashMap<i32, RowStamp>>,
 }
 
 impl Namings {
@@ -71,7 +71,7 @@ pub(super) fn naming(profile: &str, confusables: &str) -> Option<Naming> {
 }
 
 /// Like [naming], for a row of the table. Adds the row's version.
-pub(super) fn of_row(row: &TableRow) -> (Option<Naming>, Option<RowVersion>) {
+pub(super) fn of_row(row: &TableRow) -> (Option<Naming>, Option<RowStamp>) {
     (naming(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables")), row.version())
 }
 
@@ -106,7 +106,7 @@ pub fn latest(connection: &Connection) -> Namings {
     rows.map_or_else(|| by_statement(all_latest(connection)), by_rows)
 }
 
-type NamingRow = (i32, (Option<Naming>, Option<RowVersion>));
+type NamingRow = (i32, (Option<Naming>, Option<RowStamp>));
 
 fn of_table_row(row: &TableRow) -> NamingRow {
     let id = row.must(c"id");

@@ -221,9 +221,9 @@ pub fn max_batch_size() -> usize {
     usize::try_from(MAX_BATCH_SIZE.get()).unwrap_or(0)
 }
 
-/// Returns milliseconds; 0 means not to wait.
-pub fn wait_timeout() -> i64 {
-    WAIT_TIMEOUT.get().into()
+/// Returns how long a call waits for locks; 0 means not to wait.
+pub fn wait_timeout() -> Duration {
+    Duration::from_millis(WAIT_TIMEOUT.get().unsigned_abs().into())
 }
 
 /// Returns how long a direct call waits for names that other leases hold.
@@ -304,9 +304,8 @@ fn unless_negative(seconds: i32) -> Option<i64> {
     (seconds >= 0).then_some(seconds.into())
 }
 
-/// Returns milliseconds.
-pub fn service_timeout() -> i64 {
-    SERVICE_TIMEOUT.get().into()
+pub fn service_timeout() -> Duration {
+    Duration::from_millis(SERVICE_TIMEOUT.get().unsigned_abs().into())
 }
 
 pub fn observe_timeout() -> Duration {

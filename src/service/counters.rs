@@ -341,7 +341,7 @@ impl Durations {
 }
 
 /// The counters of a cell that were read.
-pub struct Seen {
+pub struct ReadCounters {
     pub begins: u64,
     pub commits: u64,
     pub rollbacks: u64,
@@ -359,10 +359,10 @@ fn by_reason(reasons: &[Reason], counters: &[AtomicU64]) -> Vec<(&'static str, u
 }
 
 /// Returns the counters of a cell, or `None` if nothing was counted for it or the library is not preloaded.
-pub fn seen(cell_id: i64) -> Option<Seen> {
+pub fn seen(cell_id: i64) -> Option<ReadCounters> {
     let cell = CELLS.get().and_then(|cells| cell_slots::existing(cells, cell_id))?;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    Some(Seen {
+    Some(ReadCounters {
         begins: read(&cell.begins),
         commits: read(&cell.commits),
         rollbacks: read(&cell.rollbacks),

@@ -1,9 +1,9 @@
 //! `present_epoch` and `acting_cell`: make sure that only one database acts as a cell.
 
-use claims_model::epoch::{self, NOTE_INTERVAL, Presentation, SILENCE, StoredEpoch, Verdict};
+use claims_model::epoch::{self, NOTE_INTERVAL, Presentation, PresentationAnswer, SILENCE, StoredEpoch};
 use claims_model::limits::REASON_CHARS;
 use claims_model::mode::Need;
-use claims_model::place::{Place, Relation};
+use claims_model::place::{Place, PlaceRelation};
 use claims_model::{BadInput, Problem};
 
 use super::{admission, durability};
@@ -74,10 +74,14 @@ fn present(cell_id: i64, stored: StoredEpoch, from: Presenter, is_new: bool) -> 
         let is_silent = acting.as_ref().is_some_and(|acting| is_silent(acting.acted_at));
         let presentation = Presentation { stored, place: from.place, is_new };
         match presentation.judge(acting.as_ref().map(|acting| acting.acting), is_silent) {
-            Verdict::Acts => epochs::store(call.connection, cell_id, stored.epoch, from.place, from.address.as_deref()),
-            Verdict::MayTakeOver => epochs::confirm(call.connection, cell_id, stored.epoch),
-            Verdict::AnotherEpoch => return Err(another_database(cell_id, acting)),
-            Verdict::AnotherPlace(relation) => return Err(another_place(cell_id, acting, from.address, relation)),
+            PresentationAnswer::Acts => {
+                epochs::store(call.connection, cell_id, stored.epoch, from.place, from.address.as_deref())
+            }
+            PresentationAnswer::MayTakeOver => epochs::confirm(call.connection, cell_id, stored.epoch),
+            PresentationAnswer::AnotherEpoch => return Err(another_database(cell_id, acting)),
+            PresentationAnswer::AnotherPlace(relation) => {
+                return Err(another_place(cell_id, acting, from.address, relation));
+            }
         }
         Ok(())
     })
@@ -93,10 +97,15 @@ fn another_database(cell_id: i64, acting: Option<StoredActing>) -> ClaimsError {
     AdmissionError::AnotherDatabase { cell_id, since: acting.map(|acting| acting.acted_at) }.into()
 }
 
-fn another_place(cell_id: i64, acting: Option<StoredActing>, own: Option<String>, relation: Relation) -> ClaimsError {
+fn another_place(
+    cell_id: i64,
+    acting: Option<StoredActing>,
+    own: Option<String>,
+    relation: PlaceRelation,
+) -> ClaimsError {
     let Some(StoredActing { acted_at, address, .. }) = acting else { return another_database(cell_id, None) };
     let text = |address: Option<String>| address.unwrap_or_else(|| "another place".to_owned());
-    let is_outdated = relation == Relation::Outdated;
+    let is_outdated = relation == PlaceRelation::Outdated;
     AdmissionError::AnotherPlace { cell_id, acted_at, address: text(address), own: text(own), is_outdated }.into()
 }
 

@@ -3,7 +3,7 @@
 use claims_model::waiting::SeenWaiter;
 use serde_json::{Value, json};
 
-use super::counters::{self, Checked, Seen, SeenDurations};
+use super::counters::{self, Checked, ReadCounters, SeenDurations};
 use super::{low_water, waiters};
 use crate::kernel::call::Call;
 use crate::kernel::{refusals, version};
@@ -120,7 +120,7 @@ fn sample(name: &str, labels: Value, value: f64) -> Sample {
     (name.to_owned(), JsonText(labels.to_string()), value)
 }
 
-fn of_cell(cell_id: i64, seen: &Seen, samples: &mut Vec<Sample>) {
+fn of_cell(cell_id: i64, seen: &ReadCounters, samples: &mut Vec<Sample>) {
     let cell = cell_id.to_string();
     let totals = [
         ("claims_begins_total", seen.begins),

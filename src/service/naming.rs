@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::ffi::CStr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
@@ -111,13 +111,13 @@ fn hold() -> Result<(), ClaimsError> {
     if lock::conditionally_shared(TABLE) {
         return Ok(());
     }
-    let wait = Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let wait = settings::wait_timeout();
     if wait.is_zero() {
         return Err(NamingError::ProfileChanging.into());
     }
     let _waits = LockWaits::until(Instant::now() + wait);
     let changing = || ClaimsError::from(NamingError::ProfileChanging);
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, changing, || {
+    translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], changing, || {
         lock::shared(TABLE);
         Ok(())
     })

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use claims_model::waiting::{self, Arrival, Before, Effects, Name, Place, SeenWaiter, Wish, quick_hash};
+use claims_model::waiting::{self, Arrival, Before, Effects, QueuedName, SeenWaiter, WaiterSlot, Wish, quick_hash};
 use claims_model::{Bucket, nesting};
 use zerocopy::FromBytes;
 
@@ -36,9 +36,9 @@ const MAX_NAMES: usize = 32;
 /// Gates, and chains of the queue: who waits for one name seldom meets those that wait for others.
 const GATES: usize = 4096;
 
-type Queue = waiting::Queue<MAX_WAITERS, MAX_NAMES, GATES>;
+type NameQueue = waiting::WaitingQueue<MAX_WAITERS, MAX_NAMES, GATES>;
 
-pub static QUEUE: Locked<Queue> = Locked::new(c"claims waiters");
+pub static QUEUE: Locked<NameQueue> = Locked::new(c"claims waiters");
 
 /// The numbers of registrations. With them most calls learn that nobody waits for their names, without the lock of the queue.
 #[derive(FromBytes)]
@@ -81,7 +81,7 @@ fn busy_gate() -> Option<&'static Gate> {
 }
 
 /// Changes the queue.
-fn change<R>(body: impl FnOnce(&mut Queue, i64, &mut &Gate) -> R) -> Option<R> {
+fn change<R>(body: impl FnOnce(&mut NameQueue, i64, &mut &Gate) -> R) -> Option<R> {
     let mut gate = GATE.get()?;
     let now = monotonic();
     QUEUE.write(|queue| body(queue, now, &mut gate))
@@ -89,7 +89,7 @@ fn change<R>(body: impl FnOnce(&mut Queue, i64, &mut &Gate) -> R) -> Option<R> {
 
 thread_local! {
     /// The slot of this process, while it waits.
-    static OWN: Cell<Option<Place>> = const { Cell::new(None) };
+    static OWN: Cell<Option<WaiterSlot>> = const { Cell::new(None) };
     /// The names of the leases that this transaction has settled.
     static SETTLED: RefCell<SettledNames> = const { RefCell::new(SettledNames { names: Vec::new(), is_unknown: false }) };
     /// Quick hashes of the names of leases that this transaction has begun, by subtransaction ([`nesting`]).
@@ -100,7 +100,7 @@ thread_local! {
 
 /// The place of this process in the queue, which it leaves when this is dropped.
 pub struct QueueEntry {
-    place: Place,
+    place: WaiterSlot,
     not_send: std::marker::PhantomData<*mut ()>,
 }
 
@@ -142,7 +142,7 @@ impl Drop for QueueEntry {
 }
 
 /// Takes this process out of the queue, if it is in it.
-fn leave(is_taken: impl Fn(&Name) -> bool) {
+fn leave(is_taken: impl Fn(&QueuedName) -> bool) {
     if let Some(place) = OWN.take() {
         change(|queue, now, gate| {
             if queue.is_of(place, process::own_number()) {
@@ -158,8 +158,8 @@ pub fn has_queue(call: &Call) -> bool {
 }
 
 /// Returns the hashes of a bucket of this database.
-pub fn name(bucket: &Bucket) -> Name {
-    Name::of(own_database(), bucket)
+pub fn name(bucket: &Bucket) -> QueuedName {
+    QueuedName::of(own_database(), bucket)
 }
 
 // --- beginning ---------------------------------------------------------------------------------------------------------
@@ -296,6 +296,6 @@ pub const HOOKS: Hooks = Hooks {
 
 /// Returns the waiters of this database, in their order.
 pub fn seen() -> Vec<SeenWaiter> {
-    let waiters = QUEUE.read(Queue::waiters).unwrap_or_default();
+    let waiters = QUEUE.read(NameQueue::waiters).unwrap_or_default();
     waiting::seen(waiters).into_iter().filter(|waiter| waiter.database == own_database()).collect()
 }

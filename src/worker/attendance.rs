@@ -16,7 +16,7 @@ use super::recorder::Recorder;
 use super::schedule::{Job, Schedule};
 use super::service_workers::{self, ServiceWorkers};
 use super::update::Updates;
-use super::{WORKER, first_due, meanwhile, purge};
+use super::{WORKER, committed_leases, first_due, purge};
 use crate::cell::attended_cells::{self, Attended};
 use crate::cell::claimed::declared;
 use crate::cell::client::Service;
@@ -59,7 +59,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
         Duty::Recovery => (take_wakeup_slot(), UNWOKEN_INTERVAL),
         Duty::Verification => (None, CELLS_INTERVAL),
     };
-    own_transactions::before_steps(meanwhile::settle);
+    own_transactions::before_steps(committed_leases::settle);
     let mut schedule = Schedule::default();
     let mut logged = None;
     let has_database = duty == Duty::Recovery && server.is_none();
@@ -81,7 +81,7 @@ pub fn run(duty: Duty, server: Option<Oid>, database: &str) {
                     }
                 }
                 if duty == Duty::Recovery {
-                    meanwhile::attend(&cells, slot);
+                    committed_leases::attend(&cells, slot);
                 }
                 round(owner, jobs(duty, has_database, &cells), &mut schedule);
                 // attend() wakes the worker. A restore that writes the same rows does not.
@@ -233,7 +233,7 @@ fn show(owner: Oid, cell_id: i64, server: &str, schedule: &mut Schedule) {
     let transactions = OwnTransactions { owner };
     let shown = transactions
         .in_database(|connection| Service::resolved(connection, server, cell_id))
-        .and_then(|service| epoch::show(&transactions, &service, cell_id));
+        .and_then(|service| epoch::show(&transactions, &service));
     if let Ok(Some(is_followed)) = shown
         && is_followed != schedule.is_known_good(&pass)
     {

@@ -1,4 +1,4 @@
-//! The time of a job's first run after the worker has started. Intervals go on over restarts: `claims.passes` has the last runs.
+//! The time of a job's first run after the worker has started. Intervals continue over restarts: `claims.passes` has the last runs.
 
 use std::time::Duration;
 

@@ -16,14 +16,14 @@ use pg::background::{self, Worker};
 
 /// A worker that should run.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Position {
+struct WantedWorker {
     /// Its name in `pg_stat_activity`.
     worker: &'static str,
     duty: Duty,
     database: String,
 }
 
-impl Position {
+impl WantedWorker {
     /// Returns whether a worker may run because this one should. Workers for single services belong to that of their database.
     fn allows(&self, worker: &RunningWorker) -> bool {
         self.duty == worker.duty && self.database == worker.database
@@ -43,12 +43,12 @@ impl Position {
 }
 
 /// Returns the workers that should run. If the server has too few slots, the first ones get them.
-fn positions() -> Vec<Position> {
+fn positions() -> Vec<WantedWorker> {
     let mut databases = settings::databases();
     databases.truncate(MAX_DATABASES);
     let is_wanted = |duty: &Duty| *duty == Duty::Recovery || settings::verify_interval().is_some();
     let of_duty = |(duty, worker)| {
-        let position = move |database: &String| Position { worker, duty, database: database.clone() };
+        let position = move |database: &String| WantedWorker { worker, duty, database: database.clone() };
         databases.iter().map(position)
     };
     WORKERS.into_iter().filter(|(duty, _)| is_wanted(duty)).flat_map(of_duty).collect()
@@ -57,11 +57,11 @@ fn positions() -> Vec<Position> {
 /// Runs the launcher until its process ends.
 pub fn run() {
     workers::become_launcher();
-    let mut supervised: HashMap<Position, Supervision> = HashMap::new();
+    let mut supervised: HashMap<WantedWorker, Supervision> = HashMap::new();
     loop {
         let (positions, running) = (positions(), workers::running_workers());
         dismiss(&positions, &mut supervised, &running);
-        let attend = |position: &Position| {
+        let attend = |position: &WantedWorker| {
             let is_running = running.iter().any(|worker| position.is_of(worker));
             supervised.entry(position.clone()).or_default().attend_to(is_running, || position.start())
         };
@@ -73,7 +73,7 @@ pub fn run() {
 
 /// Ends the workers that should not run, also those that an earlier launcher has started, and those that have not begun
 /// yet.
-fn dismiss(positions: &[Position], supervised: &mut HashMap<Position, Supervision>, running: &[RunningWorker]) {
+fn dismiss(positions: &[WantedWorker], supervised: &mut HashMap<WantedWorker, Supervision>, running: &[RunningWorker]) {
     let dismissed: Vec<_> = supervised.keys().filter(|position| !positions.contains(position)).cloned().collect();
     for worker in dismissed.into_iter().filter_map(|position| supervised.remove(&position)?.into_worker()) {
         worker.stop();

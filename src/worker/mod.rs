@@ -7,11 +7,11 @@
 //! docs/cell/worker.md describes the jobs and their times.
 
 mod attendance;
+mod committed_leases;
 mod errors;
 mod feed_holders;
 mod first_due;
 mod launcher;
-mod meanwhile;
 mod own_transactions;
 mod purge;
 mod recorder;

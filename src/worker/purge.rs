@@ -30,7 +30,7 @@ const PURGED: [(&str, Purger); 8] = [
     ("observations", purge_observations),
 ];
 
-/// Purges a portion of the old rows. Returns whether it was everything.
+/// Purges a portion of the old rows. Returns whether none is left.
 pub fn purge(call: &Call) -> bool {
     let pass = Pass::begin("purge", None, None, None);
     let drop = |(name, purger): &(&'static str, Purger)| (*name, purger(call, PURGED_AT_ONCE) as i64);

@@ -242,7 +242,7 @@ impl Log {
                     _ => self.entries.push((owner, LogEntry::Changes(more))),
                 },
                 LogEntry::Sent => {
-                    // Whatever undoes this sending undoes what was before it, too.
+                    // A rollback that undoes this sending undoes the changes before it, too.
                     let is_over = |entry: &LogEntry| matches!(entry, LogEntry::Changes(_) | LogEntry::Sent);
                     while let Some((_, last)) =
                         self.entries[from..].last().filter(|(of, last)| *of == owner && is_over(last))

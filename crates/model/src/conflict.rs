@@ -82,6 +82,22 @@ pub struct Conflict<'a> {
     pub waited_seconds: Option<f64>,
 }
 
+impl<'a> Conflict<'a> {
+    /// Returns a conflict of which only the reason is known.
+    pub fn new(op: Op, bucket: Bucket<'a>, reason: Reason) -> Self {
+        Conflict {
+            op,
+            bucket,
+            reason,
+            holder_cell_id: None,
+            lease_age_seconds: None,
+            similar_to: None,
+            waiting: None,
+            waited_seconds: None,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct ConflictForm<'a> {
     op: Op,

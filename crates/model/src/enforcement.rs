@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The treatment of the names of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum EnforcementMode {
     /// Names are not captured.
     Off,
     /// Names are claimed where they can be, and no save fails.
@@ -13,12 +13,12 @@ pub enum Mode {
     Enforce,
 }
 
-impl Mode {
-    pub fn named(name: &str) -> Option<Mode> {
+impl EnforcementMode {
+    pub fn named(name: &str) -> Option<EnforcementMode> {
         match name {
-            "off" => Some(Mode::Off),
-            "observe" => Some(Mode::Observe),
-            "enforce" => Some(Mode::Enforce),
+            "off" => Some(EnforcementMode::Off),
+            "observe" => Some(EnforcementMode::Observe),
+            "enforce" => Some(EnforcementMode::Enforce),
             _ => None,
         }
     }
@@ -30,49 +30,52 @@ pub const POSITIONS: u32 = 1_000_000;
 /// The mode of a declaration, and the share of names for which it holds. The other names are observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enforcement {
-    mode: Mode,
+    mode: EnforcementMode,
     /// The mode holds for names whose position is below this.
     below: u32,
 }
 
 impl Default for Enforcement {
     fn default() -> Self {
-        Enforcement::new(Mode::Enforce, POSITIONS)
+        Enforcement::new(EnforcementMode::Enforce, POSITIONS)
     }
 }
 
 impl Enforcement {
     /// `below` is the share of names, out of [`POSITIONS`].
-    pub fn new(mode: Mode, below: u32) -> Self {
+    pub fn new(mode: EnforcementMode, below: u32) -> Self {
         Enforcement { mode, below: below.min(POSITIONS) }
     }
 
     /// Returns an enforcement as a database stores it; what it does not say is the default.
     pub fn stored(mode: Option<&str>, below: Option<i64>) -> Self {
         let below = below.and_then(|below| u32::try_from(below).ok());
-        Enforcement::new(mode.and_then(Mode::named).unwrap_or(Mode::Enforce), below.unwrap_or(POSITIONS))
+        Enforcement::new(
+            mode.and_then(EnforcementMode::named).unwrap_or(EnforcementMode::Enforce),
+            below.unwrap_or(POSITIONS),
+        )
     }
 
     /// Returns the mode for a name, by its canonical form.
-    pub fn of(self, canonical: &str) -> Mode {
+    pub fn of(self, canonical: &str) -> EnforcementMode {
         match self.of_all() {
             Some(mode) => mode,
             None if position(canonical) < self.below => self.mode,
-            None => Mode::Observe,
+            None => EnforcementMode::Observe,
         }
     }
 
     /// Returns whether the mode is off, for some names at least.
     pub fn is_off(self) -> bool {
-        self.mode == Mode::Off && self.below > 0
+        self.mode == EnforcementMode::Off && self.below > 0
     }
 
     /// Returns the mode if it is that of all names.
-    pub fn of_all(self) -> Option<Mode> {
+    pub fn of_all(self) -> Option<EnforcementMode> {
         match self.below {
-            _ if self.mode == Mode::Observe => Some(Mode::Observe),
+            _ if self.mode == EnforcementMode::Observe => Some(EnforcementMode::Observe),
             POSITIONS => Some(self.mode),
-            0 => Some(Mode::Observe),
+            0 => Some(EnforcementMode::Observe),
             _ => None,
         }
     }
@@ -117,8 +120,8 @@ mod tests {
     fn a_share_grows_without_letting_a_name_go() {
         let names: Vec<_> = (0..10_000).map(|number| format!("name {number}")).collect();
         let enforced = |below| {
-            let enforcement = Enforcement::new(Mode::Enforce, below);
-            names.iter().filter(|name| enforcement.of(name) == Mode::Enforce).collect::<Vec<_>>()
+            let enforcement = Enforcement::new(EnforcementMode::Enforce, below);
+            names.iter().filter(|name| enforcement.of(name) == EnforcementMode::Enforce).collect::<Vec<_>>()
         };
         let (small, large) = (enforced(POSITIONS / 100), enforced(POSITIONS / 10));
         assert!(small.iter().all(|name| large.contains(name)));
@@ -137,16 +140,16 @@ mod tests {
         let (inside, outside) = ("name 1", "name 2");
         let limit = position(inside).max(position(outside));
         let (lower, higher) = if position(inside) < position(outside) { (inside, outside) } else { (outside, inside) };
-        for mode in [Mode::Off, Mode::Enforce] {
+        for mode in [EnforcementMode::Off, EnforcementMode::Enforce] {
             let enforcement = Enforcement::new(mode, limit);
             assert_eq!(
                 (enforcement.of(lower), enforcement.of(higher), enforcement.of_all()),
-                (mode, Mode::Observe, None)
+                (mode, EnforcementMode::Observe, None)
             );
             assert_eq!(Enforcement::new(mode, POSITIONS).of_all(), Some(mode));
-            assert_eq!(Enforcement::new(mode, 0).of_all(), Some(Mode::Observe));
+            assert_eq!(Enforcement::new(mode, 0).of_all(), Some(EnforcementMode::Observe));
         }
-        assert_eq!(Enforcement::new(Mode::Observe, limit).of(lower), Mode::Observe);
-        assert_eq!(Enforcement::default().of_all(), Some(Mode::Enforce));
+        assert_eq!(Enforcement::new(EnforcementMode::Observe, limit).of(lower), EnforcementMode::Observe);
+        assert_eq!(Enforcement::default().of_all(), Some(EnforcementMode::Enforce));
     }
 }

@@ -9,7 +9,7 @@
 //! Each service follows epochs of its own, so a database stores a pair for each.
 //!
 //! A copy of a database has the same pair until the database makes its next pass. So a presenter also says where it is ([`Place`]), and the
-//! service goes on with the place that has acted lately. Another place may take over when that one was silent for [`SILENCE`], and does so
+//! service continues with the place that has acted lately. Another place may take over when that one was silent for [`SILENCE`], and does so
 //! only with a new epoch: before that, the service merely confirms that it would follow it. A standby that was promoted is on a later timeline,
 //! and need not wait; its primary, on the earlier timeline, must be adopted.
 //!
@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use crate::place::{Place, Relation, relation};
+use crate::place::{Place, PlaceRelation, relation};
 
 /// A random token.
 pub type Epoch = i64;
@@ -67,7 +67,7 @@ pub fn is_followed(presented: Option<StoredEpoch>, place: Option<i64>, acting: O
 
 /// The service's answer to a presentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PresentationAnswer {
     /// The database acts as the cell: the service stores its epoch and its place.
     Acts,
     /// The service would follow it, and keeps the place that it has: an epoch that was made before is no takeover.
@@ -75,7 +75,7 @@ pub enum Verdict {
     /// Another database has presented an epoch of its own.
     AnotherEpoch,
     /// Another place acts with the same epoch.
-    AnotherPlace(Relation),
+    AnotherPlace(PlaceRelation),
 }
 
 /// A presentation of an epoch.
@@ -89,18 +89,18 @@ pub struct Presentation {
 
 impl Presentation {
     /// Judges the presentation. `is_silent`: the acting database was silent for [`SILENCE`].
-    pub fn judge(&self, acting: Option<Acting>, is_silent: bool) -> Verdict {
-        let Some(acting) = acting else { return Verdict::Acts };
+    pub fn judge(&self, acting: Option<Acting>, is_silent: bool) -> PresentationAnswer {
+        let Some(acting) = acting else { return PresentationAnswer::Acts };
         if !self.stored.is_taken_by(Some(acting.epoch)) {
-            return Verdict::AnotherEpoch;
+            return PresentationAnswer::AnotherEpoch;
         }
         match relation(acting.place, self.place) {
-            Relation::Same | Relation::Promoted => Verdict::Acts,
+            PlaceRelation::Same | PlaceRelation::Promoted => PresentationAnswer::Acts,
             // A concurrent pass of the presenter has stored its epoch already.
-            Relation::Elsewhere if self.is_new && self.stored.epoch == acting.epoch => Verdict::Acts,
-            Relation::Elsewhere if is_silent && self.is_new => Verdict::Acts,
-            Relation::Elsewhere if is_silent => Verdict::MayTakeOver,
-            other => Verdict::AnotherPlace(other),
+            PlaceRelation::Elsewhere if self.is_new && self.stored.epoch == acting.epoch => PresentationAnswer::Acts,
+            PlaceRelation::Elsewhere if is_silent && self.is_new => PresentationAnswer::Acts,
+            PlaceRelation::Elsewhere if is_silent => PresentationAnswer::MayTakeOver,
+            other => PresentationAnswer::AnotherPlace(other),
         }
     }
 }
@@ -156,15 +156,18 @@ mod tests {
             let stored = StoredEpoch { epoch, predecessor: Some(1) };
             Presentation { stored, place: from, is_new }.judge(acting, is_silent)
         };
-        assert_eq!(judge(place("a", 1), 2, false, false), Verdict::Acts);
-        assert_eq!(judge(place("b", 1), 2, true, false), Verdict::AnotherPlace(Relation::Elsewhere));
-        assert_eq!(judge(place("b", 1), 2, false, true), Verdict::MayTakeOver);
-        assert_eq!(judge(place("b", 1), 2, true, true), Verdict::Acts);
-        assert_eq!(judge(None, 2, true, false), Verdict::AnotherPlace(Relation::Elsewhere));
-        assert_eq!(judge(place("b", 2), 2, false, false), Verdict::Acts);
-        assert_eq!(judge(place("b", 0), 2, true, true), Verdict::AnotherPlace(Relation::Outdated));
+        assert_eq!(judge(place("a", 1), 2, false, false), PresentationAnswer::Acts);
+        assert_eq!(judge(place("b", 1), 2, true, false), PresentationAnswer::AnotherPlace(PlaceRelation::Elsewhere));
+        assert_eq!(judge(place("b", 1), 2, false, true), PresentationAnswer::MayTakeOver);
+        assert_eq!(judge(place("b", 1), 2, true, true), PresentationAnswer::Acts);
+        assert_eq!(judge(None, 2, true, false), PresentationAnswer::AnotherPlace(PlaceRelation::Elsewhere));
+        assert_eq!(judge(place("b", 2), 2, false, false), PresentationAnswer::Acts);
+        assert_eq!(judge(place("b", 0), 2, true, true), PresentationAnswer::AnotherPlace(PlaceRelation::Outdated));
         let unknown = Some(Acting { epoch: 1, place: None });
         let stored = StoredEpoch { epoch: 1, predecessor: None };
-        assert_eq!(Presentation { stored, place: place("b", 1), is_new: false }.judge(unknown, false), Verdict::Acts);
+        assert_eq!(
+            Presentation { stored, place: place("b", 1), is_new: false }.judge(unknown, false),
+            PresentationAnswer::Acts
+        );
     }
 }

@@ -3,6 +3,9 @@
 //! A range that follows the last one of its sequence without a gap costs that sequence nothing: only its maximum grows. So the
 //! first range of a row reserves a block of ids, and later ones use that up.
 
+/// The first and the last id of a range.
+pub type Ids = (i64, i64);
+
 /// The largest id of a space. An int8range stores the id after its last one.
 pub const MAX_ID: i64 = i64::MAX - 1;
 

@@ -193,10 +193,10 @@ impl Outgoing {
     }
 
     /// Returns an index by which the rows of conflicts are found.
-    pub fn rows(&self) -> Rows<'_> {
+    pub fn rows(&self) -> ClaimingRows<'_> {
         let creates = self.creates.iter().map(|creating| &creating.create.bucket);
         let destroys = self.destroys.iter().map(|destroy| &destroy.bucket);
-        Rows { outgoing: self, creates: Buckets::new(creates), destroys: Buckets::new(destroys) }
+        ClaimingRows { outgoing: self, creates: Buckets::new(creates), destroys: Buckets::new(destroys) }
     }
 
     /// Formats creates and destroys as the arguments of `begin_update`.
@@ -328,7 +328,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub(crate) fn of(outgoing: &Outgoing, refusals: &[Refusal]) -> Self {
-        let Rows { creates, destroys, .. } = outgoing.rows();
+        let ClaimingRows { creates, destroys, .. } = outgoing.rows();
         let place = |refusal: &Refusal| [creates.find(&refusal.bucket), destroys.find(&refusal.bucket)];
         Changes {
             places: refusals.iter().map(place).collect(),
@@ -350,13 +350,13 @@ impl Changes {
 }
 
 /// Finds the rows of a batch by the buckets of conflicts.
-pub struct Rows<'o> {
+pub struct ClaimingRows<'o> {
     outgoing: &'o Outgoing,
     creates: Buckets<'o>,
     destroys: Buckets<'o>,
 }
 
-impl<'o> Rows<'o> {
+impl<'o> ClaimingRows<'o> {
     /// Returns the bucket of a conflict, and the row that creates or destroys its claim. Of a replace it is the row that creates.
     pub fn row_of(&self, refused: &RefusedBucket) -> Option<(&'o NamedBucket, Option<&'o Ends>)> {
         if let Some(at) = self.creates.find(refused) {

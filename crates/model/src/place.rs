@@ -26,9 +26,9 @@ fn hash(parts: &[&[u8]]) -> i64 {
     digest.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// Relation of a presenter's place to the acting one.
+/// The relation of a presenter's place to the acting one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relation {
+pub enum PlaceRelation {
     /// Both are equal, or the service knows no acting place.
     Same,
     /// A later timeline: a standby that was promoted.
@@ -40,18 +40,18 @@ pub enum Relation {
 }
 
 /// Compares the place of a presenter with the acting one. `None` is one that does not say where it is.
-pub fn relation(acting: Option<Place>, presenter: Option<Place>) -> Relation {
+pub fn relation(acting: Option<Place>, presenter: Option<Place>) -> PlaceRelation {
     match (acting, presenter) {
-        (None, _) => Relation::Same,
-        (Some(acting), Some(presenter)) if acting.id == presenter.id => Relation::Same,
+        (None, _) => PlaceRelation::Same,
+        (Some(acting), Some(presenter)) if acting.id == presenter.id => PlaceRelation::Same,
         (Some(acting), Some(presenter)) if acting.lineage == presenter.lineage => {
             match presenter.timeline.cmp(&acting.timeline) {
-                std::cmp::Ordering::Greater => Relation::Promoted,
-                std::cmp::Ordering::Less => Relation::Outdated,
-                std::cmp::Ordering::Equal => Relation::Elsewhere,
+                std::cmp::Ordering::Greater => PlaceRelation::Promoted,
+                std::cmp::Ordering::Less => PlaceRelation::Outdated,
+                std::cmp::Ordering::Equal => PlaceRelation::Elsewhere,
             }
         }
-        _ => Relation::Elsewhere,
+        _ => PlaceRelation::Elsewhere,
     }
 }
 
@@ -62,18 +62,18 @@ mod tests {
     #[test]
     fn a_place_is_where_its_files_are() {
         let here = Place::new("7/5", "a:/pg", 1);
-        assert_eq!(relation(None, Some(here)), Relation::Same);
-        assert_eq!(relation(Some(here), Some(Place::new("7/5", "a:/pg", 2))), Relation::Same);
-        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 1))), Relation::Elsewhere);
-        assert_eq!(relation(Some(here), Some(Place::new("7/6", "a:/pg", 1))), Relation::Elsewhere);
-        assert_eq!(relation(Some(here), None), Relation::Elsewhere);
+        assert_eq!(relation(None, Some(here)), PlaceRelation::Same);
+        assert_eq!(relation(Some(here), Some(Place::new("7/5", "a:/pg", 2))), PlaceRelation::Same);
+        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 1))), PlaceRelation::Elsewhere);
+        assert_eq!(relation(Some(here), Some(Place::new("7/6", "a:/pg", 1))), PlaceRelation::Elsewhere);
+        assert_eq!(relation(Some(here), None), PlaceRelation::Elsewhere);
     }
 
     #[test]
     fn timelines_compare_within_one_lineage() {
         let here = Place::new("7/5", "a:/pg", 2);
-        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 3))), Relation::Promoted);
-        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 1))), Relation::Outdated);
-        assert_eq!(relation(Some(here), Some(Place::new("8/5", "b:/pg", 3))), Relation::Elsewhere);
+        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 3))), PlaceRelation::Promoted);
+        assert_eq!(relation(Some(here), Some(Place::new("7/5", "b:/pg", 1))), PlaceRelation::Outdated);
+        assert_eq!(relation(Some(here), Some(Place::new("8/5", "b:/pg", 3))), PlaceRelation::Elsewhere);
     }
 }

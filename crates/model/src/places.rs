@@ -53,7 +53,7 @@ pub struct Numbers {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-struct Service {
+struct KnownService {
     /// 0 for a free entry.
     key: ServiceKey,
     refused_at: i64,
@@ -93,7 +93,7 @@ pub struct Places<
     const WAITING: usize = MAX_WAITING,
     const HOLDERS: usize = MAX_HOLDERS,
 > {
-    services: [Service; SERVICES],
+    services: [KnownService; SERVICES],
     queue: Queue<WAITING>,
     holders: Holders<HOLDERS>,
 }
@@ -169,7 +169,8 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         if self.queue.all().iter().any(|waiting| wants_place(waiting, service)) {
             return Demand::Now;
         }
-        let is_recent = |known: &Service| known.numbers.refused > 0 && now.saturating_sub(known.refused_at) < FULL_US;
+        let is_recent =
+            |known: &KnownService| known.numbers.refused > 0 && now.saturating_sub(known.refused_at) < FULL_US;
         if self.service(service).is_some_and(is_recent) { Demand::Lately } else { Demand::None }
     }
 
@@ -227,19 +228,19 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         self.services.iter().map(|known| known.key).filter(|key| *key != 0 && is_wanted(*key)).collect()
     }
 
-    fn service(&self, key: ServiceKey) -> Option<&Service> {
+    fn service(&self, key: ServiceKey) -> Option<&KnownService> {
         self.services.iter().find(|known| known.key == key)
     }
 
     /// Returns the entry of a service. A service without connections loses its entry to another one.
-    fn service_or_free(&mut self, key: ServiceKey) -> Option<&mut Service> {
-        let is_unused = |known: &Service| known.numbers.connections == 0;
+    fn service_or_free(&mut self, key: ServiceKey) -> Option<&mut KnownService> {
+        let is_unused = |known: &KnownService| known.numbers.connections == 0;
         let at = self.services.iter().position(|known| known.key == key);
         let at = at.or_else(|| self.services.iter().position(|known| known.key == 0));
         let at = at.or_else(|| self.services.iter().position(is_unused))?;
         let known = &mut self.services[at];
         if known.key != key {
-            *known = Service { key, refused_at: 0, numbers: Numbers::default() };
+            *known = KnownService { key, refused_at: 0, numbers: Numbers::default() };
         }
         Some(known)
     }

@@ -15,6 +15,13 @@ use crate::types::Types;
 /// The largest number of collisions that are reported, by name.
 pub const MAX_REPORTED: usize = 10_000;
 
+/// The type whose names get another profile, and all types with that profile.
+#[derive(Clone, Copy)]
+pub struct ChangedType<'t> {
+    pub bucket_type: i32,
+    pub types: &'t Types,
+}
+
 /// A first pass over all names.
 #[derive(Default)]
 pub struct Survey {
@@ -34,10 +41,9 @@ impl Survey {
     /// refuses it.
     pub fn add(
         &mut self,
+        ChangedType { bucket_type, types }: ChangedType,
         given: &str,
         cell_id: i64,
-        bucket_type: i32,
-        types: &Types,
     ) -> Option<(String, Option<Skeleton>)> {
         let Ok(canonical) = types.canonical(bucket_type, given) else {
             self.forbidden += 1;
@@ -100,11 +106,10 @@ impl Collisions {
     /// Adds a name: as it is stored, and as the caller wrote it.
     pub fn add(
         &mut self,
+        ChangedType { bucket_type, types }: ChangedType,
         survey: &Survey,
         (stored, given): (&str, &str),
         cell_id: i64,
-        bucket_type: i32,
-        types: &Types,
     ) {
         if self.reported >= MAX_REPORTED {
             return;
@@ -150,7 +155,8 @@ pub struct LookAlikes {
 
 impl LookAlikes {
     /// Adds a name as the caller wrote it.
-    pub fn add(&mut self, survey: &Survey, given: &str, cell_id: i64, bucket_type: i32, types: &Types) {
+    pub fn add(&mut self, changed: ChangedType, survey: &Survey, given: &str, cell_id: i64) {
+        let ChangedType { bucket_type, types } = changed;
         let Ok(value) = types.canonical(bucket_type, given) else { return };
         let bucket = Bucket { bucket_type, value };
         let Some(skeleton) = skeleton_of(&bucket, types).filter(|skeleton| survey.is_beside_reserved(skeleton)) else {
@@ -193,11 +199,11 @@ mod tests {
         let types = Types { naming: [(100, Naming { profile, confusables })].into(), ..Types::default() };
         let mut survey = Survey::default();
         for (name, cell) in names {
-            survey.add(name, *cell, 100, &types);
+            survey.add(ChangedType { bucket_type: 100, types: &types }, name, *cell);
         }
         let mut found = Collisions::default();
         for (name, cell) in names {
-            found.add(&survey, (name, name), *cell, 100, &types);
+            found.add(ChangedType { bucket_type: 100, types: &types }, &survey, (name, name), *cell);
         }
         let found = found.list();
         assert_eq!(survey.is_clean(), found.is_empty());
@@ -240,10 +246,14 @@ mod tests {
             [("PayPal", NOBODY), ("p\u{430}ypal", 2), ("p\u{430}yp\u{430}l", NOBODY), ("other", NOBODY), ("ohter", 1)];
         for order in [names.to_vec(), names.iter().rev().copied().collect()] {
             let mut survey = Survey::default();
-            order.iter().for_each(|(name, cell)| drop(survey.add(name, *cell, 100, &types)));
+            order.iter().for_each(|(name, cell)| {
+                drop(survey.add(ChangedType { bucket_type: 100, types: &types }, name, *cell))
+            });
             assert!(survey.is_clean() && survey.has_claims_beside_reserved());
             let mut alike = LookAlikes::default();
-            order.iter().for_each(|(name, cell)| alike.add(&survey, name, *cell, 100, &types));
+            order.iter().for_each(|(name, cell)| {
+                alike.add(ChangedType { bucket_type: 100, types: &types }, &survey, name, *cell)
+            });
             let beside =
                 |reserved: &str| BesideReserved { reserved: reserved.into(), claim: "p\u{430}ypal".into(), cell_id: 2 };
             assert_eq!(alike.list(), [beside("paypal"), beside("p\u{430}yp\u{430}l")]);

@@ -7,7 +7,7 @@ use crate::capture::Pending;
 
 /// The database in which names are claimed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Route {
     /// The one that a foreign server leads to. Services come first, so that no claim of this database waits for their answers.
     Service(Rc<str>),
     /// The cell's own database, which is the service's.
@@ -19,7 +19,7 @@ pub enum Place {
 pub struct Routes {
     pub cell_id: i64,
     /// The place of names whose type is not in `by_type`. `None`: they are not claimed automatically.
-    pub others: Option<Place>,
+    pub others: Option<Route>,
     /// The foreign servers of bucket types.
     pub by_type: BTreeMap<String, Rc<str>>,
 }
@@ -28,21 +28,21 @@ impl Routes {
     /// Returns the routes of a call that names a cell and the service for all types that are not named.
     pub fn of_call(automatic: Option<&Routes>, cell_id: i64, service: &str) -> Self {
         let by_type = automatic.filter(|routes| routes.cell_id == cell_id).map(|routes| routes.by_type.clone());
-        Routes { cell_id, others: Some(Place::Service(service.into())), by_type: by_type.unwrap_or_default() }
+        Routes { cell_id, others: Some(Route::Service(service.into())), by_type: by_type.unwrap_or_default() }
     }
 
     /// Returns the services, some of them perhaps twice.
     pub fn services(&self) -> impl Iterator<Item = Rc<str>> {
         let others = self.others.iter().filter_map(|place| match place {
-            Place::Service(server) => Some(server.clone()),
-            Place::Here => None,
+            Route::Service(server) => Some(server.clone()),
+            Route::Here => None,
         });
         others.chain(self.by_type.values().cloned())
     }
 
     /// Returns the place of a bucket type, or `None` if it is not claimed automatically.
-    pub fn of(&self, bucket_type: &str) -> Option<Place> {
-        let named = self.by_type.get(bucket_type).map(|server| Place::Service(server.clone()));
+    pub fn of(&self, bucket_type: &str) -> Option<Route> {
+        let named = self.by_type.get(bucket_type).map(|server| Route::Service(server.clone()));
         named.or_else(|| self.others.clone())
     }
 
@@ -53,8 +53,8 @@ impl Routes {
             // Two foreign servers may lead to one service, so a name that is in no route can be that of the others.
             None if !self.is_named(service) => None,
             None => match &self.others {
-                Some(Place::Service(others)) => (&**others != service).then(|| others.clone()),
-                Some(Place::Here) | None => None,
+                Some(Route::Service(others)) => (&**others != service).then(|| others.clone()),
+                Some(Route::Here) | None => None,
             },
         }
     }
@@ -64,7 +64,7 @@ impl Routes {
         match self.by_type.get(bucket_type) {
             Some(named) => &**named == service,
             None if !self.is_named(service) => true,
-            None => matches!(&self.others, Some(Place::Service(others)) if &**others == service),
+            None => matches!(&self.others, Some(Route::Service(others)) if &**others == service),
         }
     }
 
@@ -74,8 +74,8 @@ impl Routes {
     }
 
     /// Divides changes by the places of their bucket types, in the order of the places. Leaves out those that have none.
-    pub fn divide(&self, pending: Pending) -> Vec<(Place, Pending)> {
-        let mut parts: BTreeMap<Place, Pending> = BTreeMap::new();
+    pub fn divide(&self, pending: Pending) -> Vec<(Route, Pending)> {
+        let mut parts: BTreeMap<Route, Pending> = BTreeMap::new();
         if self.by_type.is_empty() {
             parts.extend(self.others.clone().map(|place| (place, pending)));
             return parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
@@ -109,14 +109,14 @@ impl Routes {
 mod tests {
     use super::*;
 
-    fn routes(others: Option<Place>) -> Routes {
+    fn routes(others: Option<Route>) -> Routes {
         let by_type = [("EMAILS", "regional"), ("PHONES", "regional"), ("ROUTES", "global")];
         let by_type = by_type.map(|(bucket_type, service)| (bucket_type.to_owned(), service.into())).into();
         Routes { cell_id: 1, others, by_type }
     }
 
-    fn service(name: &str) -> Option<Place> {
-        Some(Place::Service(name.into()))
+    fn service(name: &str) -> Option<Route> {
+        Some(Route::Service(name.into()))
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(routes.of("EMAILS"), service("regional"));
         assert_eq!(routes.of("USERNAMES"), service("global"));
         assert_eq!(Routes { others: None, ..routes.clone() }.of("USERNAMES"), None);
-        assert_eq!(Routes { others: Some(Place::Here), ..routes }.of("USERNAMES"), Some(Place::Here));
+        assert_eq!(Routes { others: Some(Route::Here), ..routes }.of("USERNAMES"), Some(Route::Here));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn each_type_belongs_to_one_of_the_services_that_are_named() {
-        for others in [service("global"), service("rest"), Some(Place::Here), None] {
+        for others in [service("global"), service("rest"), Some(Route::Here), None] {
             let routes = routes(others.clone());
             for bucket_type in ["EMAILS", "PHONES", "ROUTES", "USERNAMES"] {
                 let of = |service: &&str| routes.belongs_to(service, bucket_type);

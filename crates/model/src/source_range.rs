@@ -68,7 +68,7 @@ impl SourceRange {
     /// Returns the integers whose texts lie in the range. An empty interval begins behind its end.
     pub fn integers(&self) -> Integers {
         let (above, up_to) =
-            (Reach::of(self.above.as_deref(), Reach::NOTHING), Reach::of(self.up_to.as_deref(), Reach::ALL));
+            (IdReach::of(self.above.as_deref(), IdReach::NOTHING), IdReach::of(self.up_to.as_deref(), IdReach::ALL));
         Integers {
             // Down to this number the texts are not above the lower bound of the range; below it they are.
             negative: match above.lowest_negative {
@@ -103,22 +103,22 @@ fn bounded(range: RangeInclusive<i64>) -> RangeInclusive<i64> {
 
 /// The integers whose texts are not above a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reach {
+struct IdReach {
     /// -1 if there is none.
     highest_natural: i64,
     /// 0 if there is none.
     lowest_negative: i64,
 }
 
-impl Reach {
-    const NOTHING: Reach = Reach { highest_natural: -1, lowest_negative: 0 };
-    const ALL: Reach = Reach { highest_natural: i64::MAX, lowest_negative: i64::MIN };
+impl IdReach {
+    const NOTHING: IdReach = IdReach { highest_natural: -1, lowest_negative: 0 };
+    const ALL: IdReach = IdReach { highest_natural: i64::MAX, lowest_negative: i64::MIN };
 
-    fn of(bound: Option<&str>, unbounded: Reach) -> Reach {
+    fn of(bound: Option<&str>, unbounded: IdReach) -> IdReach {
         let Some(bound) = bound else { return unbounded };
         let within = |number: i64| compare(&number.to_string(), bound).is_le();
         // Texts grow with the number on one side of zero, and against it on the other.
-        Reach {
+        IdReach {
             highest_natural: last_where(u64::MAX >> 1, |number| within(number as i64)).map_or(-1, |n| n as i64),
             lowest_negative: last_where(u64::MAX >> 1, |number| within((-(number as i64)).saturating_sub(1)))
                 .map_or(0, |n| (-(n as i64)).saturating_sub(1)),

@@ -32,7 +32,7 @@ pub struct Turns<const SERVICES: usize = MAX_SERVICES, const WAITING: usize = MA
 
 /// The answer to a caller that arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum TurnArrival {
     /// The call can be made now, and must be ended.
     Now(Ticket),
     /// The caller must wait until it is its turn.
@@ -46,15 +46,15 @@ pub enum Arrival {
 impl<const SERVICES: usize, const WAITING: usize> Turns<SERVICES, WAITING> {
     /// Lets a caller in, or queues it behind all that arrived before. A caller that resumes after a pause has the ticket of its first
     /// arrival.
-    pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process, first: Option<Ticket>) -> Arrival {
-        let Some(calls) = self.calls_or_free(service) else { return Arrival::Uncounted };
+    pub fn arrive(&mut self, service: ServiceKey, limit: u32, process: Process, first: Option<Ticket>) -> TurnArrival {
+        let Some(calls) = self.calls_or_free(service) else { return TurnArrival::Uncounted };
         let ticket = self.queue.ticket(first);
         let calling = self.services[calls].calling;
         if calling < limit && self.next(service).is_none_or(|next| next.ticket > ticket) {
             self.services[calls].calling += 1;
-            return Arrival::Now(ticket);
+            return TurnArrival::Now(ticket);
         }
-        if self.queue.enter(service, process, ticket) { Arrival::Wait(ticket) } else { Arrival::Full }
+        if self.queue.enter(service, process, ticket) { TurnArrival::Wait(ticket) } else { TurnArrival::Full }
     }
 
     /// Begins the call of a caller that has waited. Returns `false` if it is not its turn yet.
@@ -141,17 +141,17 @@ mod tests {
         std::iter::from_fn(|| turns.next_turn(service, limit)).collect()
     }
 
-    fn arrive(turns: &mut Turns, service: ServiceKey, limit: u32, process: Process) -> Arrival {
+    fn arrive(turns: &mut Turns, service: ServiceKey, limit: u32, process: Process) -> TurnArrival {
         turns.arrive(service, limit, process, None)
     }
 
-    fn is_now(arrival: Arrival) -> bool {
-        matches!(arrival, Arrival::Now(_))
+    fn is_now(arrival: TurnArrival) -> bool {
+        matches!(arrival, TurnArrival::Now(_))
     }
 
-    fn ticket(arrival: Arrival) -> Ticket {
+    fn ticket(arrival: TurnArrival) -> Ticket {
         match arrival {
-            Arrival::Wait(ticket) => ticket,
+            TurnArrival::Wait(ticket) => ticket,
             other => panic!("{other:?} instead of a ticket"),
         }
     }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_caller_that_resumes_stands_where_it_arrived() {
         let mut turns = turns();
-        let Arrival::Now(first) = arrive(&mut turns, 1, 1, 10) else { panic!("nobody calls") };
+        let TurnArrival::Now(first) = arrive(&mut turns, 1, 1, 10) else { panic!("nobody calls") };
         let second = ticket(arrive(&mut turns, 1, 1, 11));
         // It pauses, so others get its turn.
         turns.end(1);
@@ -208,7 +208,7 @@ mod tests {
         assert!(turns.take(first));
         turns.end(1);
         // One that arrived later does not stand in its way, either, if it was not called yet.
-        assert_eq!(turns.arrive(1, 1, 10, Some(first)), Arrival::Now(first));
+        assert_eq!(turns.arrive(1, 1, 10, Some(first)), TurnArrival::Now(first));
         turns.end(1);
         assert_eq!(called(&mut turns, 1, 1), [12]);
         assert!(turns.take(third) && turns.load(1) == (1, 0));
@@ -230,7 +230,7 @@ mod tests {
         turns.end(1);
         assert_eq!((called(&mut turns, 1, 1), turns.load(1)), (vec![], (2, 0)));
         turns.end(1);
-        assert!(matches!(arrive(&mut turns, 1, 1, 13), Arrival::Wait(_)));
+        assert!(matches!(arrive(&mut turns, 1, 1, 13), TurnArrival::Wait(_)));
     }
 
     #[test]
@@ -238,13 +238,13 @@ mod tests {
         let mut turns = turns();
         assert!(is_now(arrive(&mut turns, 1, 1, 10)));
         for process in 0..MAX_WAITING as u32 {
-            assert!(matches!(arrive(&mut turns, 1, 1, process), Arrival::Wait(_)));
+            assert!(matches!(arrive(&mut turns, 1, 1, process), TurnArrival::Wait(_)));
         }
-        assert_eq!(arrive(&mut turns, 1, 1, 10), Arrival::Full);
+        assert_eq!(arrive(&mut turns, 1, 1, 10), TurnArrival::Full);
         for service in 2..=MAX_SERVICES as u64 {
             assert!(is_now(arrive(&mut turns, service, 1, 10)));
         }
-        assert_eq!(arrive(&mut turns, 1000, 1, 10), Arrival::Uncounted);
+        assert_eq!(arrive(&mut turns, 1000, 1, 10), TurnArrival::Uncounted);
         // A service that nobody calls any more loses its entry.
         turns.end(2);
         assert!(is_now(arrive(&mut turns, 1000, 1, 10)));

@@ -1,7 +1,7 @@
 //! Two databases that act as one cell, one of them a copy of the other. The model checks every interleaving of their
 //! passes, saves, crashes and the copy.
 
-use claims_model::epoch::{Acting, Epoch, Presentation, StoredEpoch, Verdict, is_followed};
+use claims_model::epoch::{Acting, Epoch, Presentation, PresentationAnswer, StoredEpoch, is_followed};
 use claims_model::place::Place;
 use stateright::{Checker, Model, Property};
 
@@ -134,22 +134,22 @@ impl Epochs {
         let is_silent = state.is_silent || self.broken == Some(BrokenEpochs::NotWaited);
         let presentation = Presentation { stored, place: own, is_new };
         let verdict = match presentation.judge(state.service, is_silent) {
-            _ if self.broken == Some(BrokenEpochs::EverythingTaken) => Verdict::Acts,
+            _ if self.broken == Some(BrokenEpochs::EverythingTaken) => PresentationAnswer::Acts,
             verdict => verdict,
         };
         match verdict {
-            Verdict::Acts => {
+            PresentationAnswer::Acts => {
                 let is_other = state.service.is_some_and(|acting| acting.place != own);
                 state.has_pushed_in |= is_other && !state.is_silent;
                 state.service = Some(Acting { epoch: stored.epoch, place: own });
                 state.is_silent = false;
                 true
             }
-            Verdict::MayTakeOver => {
+            PresentationAnswer::MayTakeOver => {
                 state.service = state.service.map(|acting| Acting { epoch: stored.epoch, ..acting });
                 true
             }
-            Verdict::AnotherEpoch | Verdict::AnotherPlace(_) => false,
+            PresentationAnswer::AnotherEpoch | PresentationAnswer::AnotherPlace(_) => false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use claims_model::Bucket;
 use claims_model::waiting::{
-    Arrival, Effects, KEPT_US, Name, POLL_US, PRIORITY_US, Place, Queue, Wish, quick_hash, seen,
+    Arrival, Effects, KEPT_US, POLL_US, PRIORITY_US, QueuedName, WaiterSlot, WaitingQueue, Wish, quick_hash, seen,
 };
 
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Effects for Recorded {
 }
 
 const NAMES: usize = 2;
-type Small = Queue<3, NAMES, 1>;
+type Small = WaitingQueue<3, NAMES, 1>;
 
 fn empty() -> Small {
     zerocopy::FromZeros::new_zeroed()
@@ -37,20 +37,20 @@ fn arrival(process: u32, now: i64) -> Arrival {
     Arrival { process, database: 5, cell_id: process.into(), priority: 0, now }
 }
 
-fn creates(names: &[Name]) -> Vec<Wish> {
+fn creates(names: &[QueuedName]) -> Vec<Wish> {
     names.iter().map(|name| Wish { name: *name, creates: true }).collect()
 }
 
-fn joined(queue: &mut Small, process: u32, now: i64, names: &[Name], effects: &mut Recorded) -> Place {
+fn joined(queue: &mut Small, process: u32, now: i64, names: &[QueuedName], effects: &mut Recorded) -> WaiterSlot {
     let place = queue.join(arrival(process, now), 3).expect("there is room");
     assert!(queue.wait_for(place, &creates(names), now, now, effects), "the names are new");
     place
 }
 
-const ADA: Name = Name { quick: 7, exact: [1, 0] };
+const ADA: QueuedName = QueuedName { quick: 7, exact: [1, 0] };
 /// A name with the quick hash of the other one.
-const BEA: Name = Name { quick: 7, exact: [2, 0] };
-const CYD: Name = Name { quick: 8, exact: [3, 0] };
+const BEA: QueuedName = QueuedName { quick: 7, exact: [2, 0] };
+const CYD: QueuedName = QueuedName { quick: 8, exact: [3, 0] };
 
 #[test]
 fn the_times_are_those_of_the_documents() {
@@ -181,9 +181,9 @@ fn a_hopeless_waiter_says_so_before_its_turn() {
 #[test]
 fn names_of_two_databases_are_two_names() {
     let bucket = Bucket { bucket_type: 1, value: "ada".into() };
-    assert_ne!(Name::of(5, &bucket).exact, Name::of(6, &bucket).exact);
+    assert_ne!(QueuedName::of(5, &bucket).exact, QueuedName::of(6, &bucket).exact);
     assert_ne!(quick_hash(5, &bucket), quick_hash(6, &bucket));
-    assert_eq!(Name::of(5, &bucket), Name::of(5, &bucket));
+    assert_eq!(QueuedName::of(5, &bucket), QueuedName::of(5, &bucket));
 }
 
 /// Changes a queue at random, and compares it with a list of who waits for what. Few chains, slots and quick hashes, so that all of them
@@ -191,10 +191,11 @@ fn names_of_two_databases_are_two_names() {
 #[test]
 fn chains_have_all_waiters_in_their_order() {
     const WAITERS: usize = 6;
-    let names: Vec<Name> = (0..6).map(|number| Name { quick: number / 2, exact: [number + 1, 0] }).collect();
-    let mut queue: Queue<WAITERS, 3, 2> = zerocopy::FromZeros::new_zeroed();
+    let names: Vec<QueuedName> =
+        (0..6).map(|number| QueuedName { quick: number / 2, exact: [number + 1, 0] }).collect();
+    let mut queue: WaitingQueue<WAITERS, 3, 2> = zerocopy::FromZeros::new_zeroed();
     let mut effects = Recorded::default();
-    let mut waiters: Vec<(Place, i64, Vec<Name>)> = Vec::new();
+    let mut waiters: Vec<(WaiterSlot, i64, Vec<QueuedName>)> = Vec::new();
     let mut state = 1_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -217,7 +218,7 @@ fn chains_have_all_waiters_in_their_order() {
             }
             _ if !waiters.is_empty() => {
                 let chosen = random(waiters.len());
-                let mut wanted: Vec<Name> = (0..random(5)).map(|_| names[random(names.len())]).collect();
+                let mut wanted: Vec<QueuedName> = (0..random(5)).map(|_| names[random(names.len())]).collect();
                 wanted.dedup();
                 let (place, _, registered) = &mut waiters[chosen];
                 queue.wait_for(*place, &creates(&wanted), step, step, &mut effects);
@@ -228,7 +229,7 @@ fn chains_have_all_waiters_in_their_order() {
         }
         assert_eq!(queue.len(), waiters.len());
         for name in &names {
-            let all: Vec<Place> =
+            let all: Vec<WaiterSlot> =
                 waiters.iter().filter(|(.., of)| of.contains(name)).map(|(place, ..)| *place).collect();
             assert_eq!(queue.count_before(None, name), all.len());
             for (number, place) in all.iter().enumerate() {
@@ -239,7 +240,7 @@ fn chains_have_all_waiters_in_their_order() {
     // The end of a lease wakes the first waiter of each name with its quick hash, and nobody else.
     effects.woken.clear();
     queue.ended(1, false, 20_000, &mut effects);
-    let process = |place: Place| (1..=20_001).find(|process| queue.is_of(place, *process)).expect("it waits");
+    let process = |place: WaiterSlot| (1..=20_001).find(|process| queue.is_of(place, *process)).expect("it waits");
     let firsts = names[2..4].iter().filter_map(|name| waiters.iter().find(|(.., of)| of.contains(name)));
     let mut firsts: Vec<u32> = firsts.map(|(place, ..)| process(*place)).collect();
     firsts.sort_unstable();

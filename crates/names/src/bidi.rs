@@ -2,7 +2,7 @@
 
 use icu_properties::props::BidiClass as Class;
 
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
 const FIRST: &str = "it cannot be the first character";
 const LAST: &str = "it cannot be the last character";
@@ -11,7 +11,7 @@ const DIGITS: &str = "both European and Arabic digits in one name";
 
 /// Returns the index of the first character that breaks the rule, and how it breaks it. The rule applies only to text
 /// that contains a character from right to left.
-pub fn first_offender<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+pub fn first_offender<T: UnicodeTables>(text: &str) -> Option<(usize, &'static str)> {
     // The lowest code point that is written from right to left is U+0590.
     if !text.chars().any(|c| c >= '\u{0590}' && is_right_to_left(T::bidi_class(c))) {
         return None;
@@ -41,7 +41,7 @@ fn is_neutral(class: Class) -> bool {
 }
 
 /// Checks conditions 2 to 4.
-fn right_to_left<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+fn right_to_left<T: UnicodeTables>(text: &str) -> Option<(usize, &'static str)> {
     let mut digits = None;
     for (index, c) in text.chars().enumerate() {
         let class = T::bidi_class(c);
@@ -56,7 +56,7 @@ fn right_to_left<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
 }
 
 /// Checks conditions 5 and 6.
-fn left_to_right<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+fn left_to_right<T: UnicodeTables>(text: &str) -> Option<(usize, &'static str)> {
     for (index, c) in text.chars().enumerate() {
         let class = T::bidi_class(c);
         if class != Class::LeftToRight && !is_neutral(class) {
@@ -67,7 +67,7 @@ fn left_to_right<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
 }
 
 /// Refuses the last character that is no nonspacing mark if `may_end` is false for its class.
-fn last<T: Tables>(text: &str, may_end: impl Fn(Class) -> bool) -> Option<(usize, &'static str)> {
+fn last<T: UnicodeTables>(text: &str, may_end: impl Fn(Class) -> bool) -> Option<(usize, &'static str)> {
     let mut end = None;
     for (index, c) in text.chars().enumerate() {
         let class = T::bidi_class(c);

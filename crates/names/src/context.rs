@@ -2,18 +2,18 @@
 
 use icu_properties::props::{JoiningType, Script};
 
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
 /// Returns the index of the first character that breaks its contextual rule, and the rule. The text must be composed
 /// and in lower case.
-pub fn first_offender<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+pub fn first_offender<T: UnicodeTables>(text: &str) -> Option<(usize, &'static str)> {
     text.char_indices()
         .enumerate()
         .find_map(|(index, (start, c))| broken_rule::<T>(text, start, c).map(|rule| (index, rule)))
 }
 
 /// Returns the rule that the character at byte `start` breaks.
-fn broken_rule<T: Tables>(text: &str, start: usize, c: char) -> Option<&'static str> {
+fn broken_rule<T: UnicodeTables>(text: &str, start: usize, c: char) -> Option<&'static str> {
     if c < '\u{00B7}' {
         return None;
     }
@@ -38,13 +38,13 @@ fn broken_rule<T: Tables>(text: &str, start: usize, c: char) -> Option<&'static 
     (!is_kept).then_some(rule)
 }
 
-fn is_japanese<T: Tables>(c: char) -> bool {
+fn is_japanese<T: UnicodeTables>(c: char) -> bool {
     matches!(T::script(c), Script::Hiragana | Script::Katakana | Script::Han)
 }
 
 /// Applies RFC 5892, A.1. A letter that joins to the left must stand before the character at `start`, and a letter that
 /// joins to the right behind it. Only transparent characters may stand between.
-fn joins_over<T: Tables>(text: &str, start: usize, c: char) -> bool {
+fn joins_over<T: UnicodeTables>(text: &str, start: usize, c: char) -> bool {
     let opaque = |c: &char| T::joining_type(*c) != JoiningType::Transparent;
     let before = text[..start].chars().rev().find(opaque).map(T::joining_type);
     let after = text[start + c.len_utf8()..].chars().find(opaque).map(T::joining_type);

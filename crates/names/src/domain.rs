@@ -8,7 +8,7 @@ use idna::uts46::{DnsLength, Hyphens, Uts46};
 
 use crate::locate::refuse_unassigned;
 use crate::problem::{NameFault, NamePart, NameProblem};
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
 /// The largest number of octets of a domain and of a label (RFC 1035, without the root's dot).
 const DOMAIN_OCTETS: usize = 253;
@@ -16,7 +16,7 @@ const LABEL_OCTETS: usize = 63;
 
 const NO_A_LABEL: &str = "is no A-label: what stands behind xn-- does not decode to a valid label";
 
-pub fn domain<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn domain<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     // Compose first. UTS #46 maps before it composes, and it maps U+0345 to a letter. A combining mark behind that
     // letter would no longer reach its base character.
     let ascii = match T::nfc(input) {
@@ -41,7 +41,7 @@ pub fn shown(ascii: &str) -> Cow<'_, str> {
     Uts46::new().to_unicode(ascii.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast).0
 }
 
-fn to_ascii<T: Tables>(domain: &str) -> Option<Cow<'_, str>> {
+fn to_ascii<T: UnicodeTables>(domain: &str) -> Option<Cow<'_, str>> {
     T::domain_to_ascii(domain, DnsLength::VerifyAllowRootDot).map(without_root)
 }
 
@@ -63,7 +63,7 @@ fn is_dot(c: char) -> bool {
 }
 
 /// Finds out why UTS #46 refuses a domain. idna does not report the reason.
-fn diagnose<T: Tables>(input: &str) -> NameProblem {
+fn diagnose<T: UnicodeTables>(input: &str) -> NameProblem {
     if let Err(problem) = refuse_unassigned::<T>(input) {
         return problem;
     }
@@ -85,7 +85,7 @@ fn diagnose<T: Tables>(input: &str) -> NameProblem {
 }
 
 /// Returns the problem of the label that starts at character `position`.
-fn wrong_label<T: Tables>(label: &str, number: usize, position: usize) -> Option<NameProblem> {
+fn wrong_label<T: UnicodeTables>(label: &str, number: usize, position: usize) -> Option<NameProblem> {
     let problem = |reason| Some(NameProblem { place: NamePart::Label(number), reason });
     if label.is_empty() {
         return problem(NameFault::Empty);
@@ -106,7 +106,7 @@ fn wrong_label<T: Tables>(label: &str, number: usize, position: usize) -> Option
 
 /// Returns whether any domain can have the character. It tries the character alone, between letters from left to right,
 /// and between letters from right to left. It accepts joiners, which words of some scripts need.
-fn is_allowed_somewhere<T: Tables>(c: char) -> bool {
+fn is_allowed_somewhere<T: UnicodeTables>(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
         || T::domain_to_ascii(c.encode_utf8(&mut [0; 4]), DnsLength::Ignore).is_some()
         || ["a", "\u{05D0}"].iter().any(|end| {

@@ -9,9 +9,9 @@ use crate::domain::domain;
 use crate::fold::{casefold, fold};
 use crate::locate::problem_at;
 use crate::problem::{NameFault, NamePart, NameProblem};
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
-pub fn email<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn email<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     // The address is split at its last @, because a domain has none.
     let Some((input_local, input_domain)) = input.rsplit_once('@') else {
         return Err(NameProblem::of_name(NameFault::NoAt));
@@ -24,13 +24,13 @@ pub fn email<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     Ok(Cow::Owned(format!("{local}@{host}")))
 }
 
-fn host<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+fn host<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     if input.is_empty() { Err(NameProblem::of_name(NameFault::Empty)) } else { domain::<T>(input) }
 }
 
 /// Checks the local part by RFC 5321 and RFC 6531, without quoted strings. Dots may stand anywhere, because such
 /// mailboxes exist.
-fn local_part<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+fn local_part<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     if input.is_empty() {
         return Err(NameProblem { place: NamePart::LocalPart, reason: NameFault::Empty });
     }
@@ -46,7 +46,7 @@ fn local_part<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
 
 /// Returns how a character that an unquoted local part cannot have is described. A quoted local part would be a second
 /// spelling of one mailbox.
-fn special<T: Tables>(c: char) -> Option<&'static str> {
+fn special<T: UnicodeTables>(c: char) -> Option<&'static str> {
     match c {
         '@' => Some("a second @"),
         '"' => Some("a quotation mark, and quoted addresses are not taken"),

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::locate::refuse_unassigned;
 use crate::problem::NameProblem;
-use crate::tables::{Tables, then};
+use crate::tables::{UnicodeTables, then};
 
-pub fn casefold<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn casefold<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     if input.is_ascii() {
         return Ok(ascii_lower(input));
     }
@@ -15,7 +15,7 @@ pub fn casefold<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
 }
 
 /// Applies NFC, full case folding and NFC, without checks.
-pub fn fold<T: Tables>(input: &str) -> Cow<'_, str> {
+pub fn fold<T: UnicodeTables>(input: &str) -> Cow<'_, str> {
     then(then(T::nfc(input), T::fold_case), T::nfc)
 }
 

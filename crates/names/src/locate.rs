@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::problem::{NameFault, NameProblem};
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
 /// Returns the problem of the `index`-th character of `mapped`, with its position in `input`. `map` turned `input` into
 /// `mapped`.
@@ -49,7 +49,7 @@ fn origin(
 }
 
 /// Refuses the first code point that this version of Unicode has not assigned.
-pub fn refuse_unassigned<T: Tables>(input: &str) -> Result<(), NameProblem> {
+pub fn refuse_unassigned<T: UnicodeTables>(input: &str) -> Result<(), NameProblem> {
     match input.chars().enumerate().find(|(_, c)| !T::is_assigned(*c)) {
         Some((index, c)) => Err(NameProblem::at(c, index + 1, NameFault::Unassigned)),
         None => Ok(()),

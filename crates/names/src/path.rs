@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use crate::fold::casefold;
 use crate::problem::{NameFault, NamePart, NameProblem};
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
-pub fn path<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn path<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     let canonical = casefold::<T>(input)?;
     for (index, segment) in canonical.split('/').enumerate() {
         let reason = match segment {

@@ -2,7 +2,7 @@
 
 use icu_properties::props::{GeneralCategory, HangulSyllableType};
 
-use crate::tables::Tables;
+use crate::tables::UnicodeTables;
 
 /// The derived property of a code point (RFC 8264, 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Derived {
 }
 
 /// Returns the index of the first character that no user name can have, and its description.
-pub fn first_forbidden<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
+pub fn first_forbidden<T: UnicodeTables>(text: &str) -> Option<(usize, &'static str)> {
     text.chars().enumerate().find_map(|(index, c)| match derived::<T>(c) {
         Derived::Valid | Derived::Contextual => None,
         Derived::FreeText(kind) | Derived::Disallowed(kind) => Some((index, kind)),
@@ -27,7 +27,7 @@ pub fn first_forbidden<T: Tables>(text: &str) -> Option<(usize, &'static str)> {
 }
 
 /// Returns the derived property. It tests the categories in the order of RFC 8264, 8, where the first match wins.
-pub fn derived<T: Tables>(c: char) -> Derived {
+pub fn derived<T: UnicodeTables>(c: char) -> Derived {
     if c.is_ascii_graphic() {
         return Derived::Valid;
     }
@@ -93,12 +93,12 @@ fn is_noncharacter(c: char) -> bool {
     code & 0xFFFE == 0xFFFE || (0xFDD0..=0xFDEF).contains(&code)
 }
 
-fn is_old_jamo<T: Tables>(c: char) -> bool {
+fn is_old_jamo<T: UnicodeTables>(c: char) -> bool {
     use HangulSyllableType as H;
     matches!(T::hangul_syllable_type(c), H::LeadingJamo | H::VowelJamo | H::TrailingJamo)
 }
 
-fn has_compatibility_form<T: Tables>(c: char) -> bool {
+fn has_compatibility_form<T: UnicodeTables>(c: char) -> bool {
     !T::is_nfkc(c.encode_utf8(&mut [0; 4]))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::confusable::skeleton;
 use crate::domain::shown;
 use crate::problem::NameProblem;
-use crate::tables::{Pinned, Tables};
+use crate::tables::{Pinned, UnicodeTables};
 use crate::{domain, email, fold, limits, path, username};
 
 /// A rule by which the names of a bucket type are compared.
@@ -53,7 +53,7 @@ impl Profile {
         self.canonical_with::<Pinned>(input)
     }
 
-    pub(crate) fn canonical_with<T: Tables>(self, input: &str) -> Result<Cow<'_, str>, NameProblem> {
+    pub(crate) fn canonical_with<T: UnicodeTables>(self, input: &str) -> Result<Cow<'_, str>, NameProblem> {
         limits::check_input(input)?;
         let canonical = match self {
             Profile::Exact => Cow::Borrowed(input),

@@ -18,7 +18,7 @@ use idna::uts46::{DnsLength, Hyphens, Uts46};
 pub const UNICODE_VERSION: &str = icu_properties_data::unicode_tag!();
 
 /// The properties and mappings of one Unicode version.
-pub trait Tables {
+pub trait UnicodeTables {
     fn category(c: char) -> GeneralCategory;
     fn bidi_class(c: char) -> BidiClass;
     fn joining_type(c: char) -> JoiningType;
@@ -43,7 +43,7 @@ pub trait Tables {
 /// The tables that the extension uses.
 pub struct Pinned;
 
-impl Tables for Pinned {
+impl UnicodeTables for Pinned {
     fn category(c: char) -> GeneralCategory {
         CodePointMapData::<GeneralCategory>::new().get(c)
     }

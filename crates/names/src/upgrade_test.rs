@@ -12,13 +12,13 @@ use icu_properties_old::{maps, sets};
 use idna::uts46::DnsLength;
 use proptest::prelude::*;
 
-use crate::tables::{Pinned, Tables};
+use crate::tables::{Pinned, UnicodeTables};
 use crate::{NameFault, Profile};
 
 /// Unicode 15.1 of ICU4X 1.5, and UTS #46 of idna 0.5.
 struct Older;
 
-impl Tables for Older {
+impl UnicodeTables for Older {
     fn category(c: char) -> GeneralCategory {
         GeneralCategory::try_from(maps::general_category().get(c) as u8).unwrap_or(GeneralCategory::Unassigned)
     }

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use crate::fold::ascii_lower;
 use crate::locate::{problem_at, refuse_unassigned};
 use crate::problem::{NameFault, NameProblem};
-use crate::tables::{Tables, then};
+use crate::tables::{UnicodeTables, then};
 use crate::{bidi, context, precis};
 
-pub fn username<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn username<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     if is_plain(input) {
         return Ok(ascii_lower(input));
     }
@@ -25,7 +25,7 @@ fn is_plain(input: &str) -> bool {
 }
 
 /// Applies all steps, for any text of Unicode.
-pub fn enforce<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
+pub fn enforce<T: UnicodeTables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     refuse_unassigned::<T>(input)?;
     let prepared = prepare::<T>(input);
     if let Some((index, kind)) = precis::first_forbidden::<T>(&prepared) {
@@ -41,15 +41,15 @@ pub fn enforce<T: Tables>(input: &str) -> Result<Cow<'_, str>, NameProblem> {
     Ok(mapped)
 }
 
-fn prepare<T: Tables>(input: &str) -> Cow<'_, str> {
+fn prepare<T: UnicodeTables>(input: &str) -> Cow<'_, str> {
     then(map_width(input), T::nfc)
 }
 
-fn map_case<T: Tables>(prepared: Cow<'_, str>) -> Cow<'_, str> {
+fn map_case<T: UnicodeTables>(prepared: Cow<'_, str>) -> Cow<'_, str> {
     then(then(prepared, T::lower_case), T::nfc)
 }
 
-fn map_all<T: Tables>(input: &str) -> Cow<'_, str> {
+fn map_all<T: UnicodeTables>(input: &str) -> Cow<'_, str> {
     map_case::<T>(prepare::<T>(input))
 }
 

@@ -84,14 +84,22 @@ impl KeyValue<'_> {
         }
     }
 
-    /// Returns the function that compares the column for equality, and the value.
-    pub(super) fn comparison(self) -> (u32, Option<pg_sys::Datum>) {
-        match self {
+    /// Returns the condition that a key column of an index, by its position from 0, has this value, which the condition refers to.
+    pub(super) fn condition(self, at: usize) -> pg_sys::ScanKeyData {
+        let (equals, value) = match self {
             KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
             KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
             KeyValue::Int8(value) => (pg_sys::F_INT8EQ, value.into_datum()),
             KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
+        };
+        let number = pg_sys::AttrNumber::try_from(at + 1).unwrap_or(0);
+        let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
+        let mut condition = pg_sys::ScanKeyData::default();
+        // SAFETY: the function compares two values of the column's type.
+        unsafe {
+            pg_sys::ScanKeyInit(&mut condition, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
         }
+        condition
     }
 }
 
@@ -218,28 +226,37 @@ unsafe fn open_index(
     is_of_the_past: bool,
 ) -> Result<(pg_sys::Relation, Vec<pg_sys::ScanKeyData>), Unusable> {
     let mut unusable = Unusable::Missing;
-    // SAFETY: the list is a copy; an index that was dropped meanwhile is NULL.
+    // SAFETY: an index that was dropped meanwhile is NULL.
     unsafe {
-        let list = pg_sys::RelationGetIndexList(table);
-        let count = if list.is_null() { 0 } else { (*list).length };
-        for at in 0..count {
-            let index = pg_sys::try_relation_open(pg_sys::list_nth_oid(list, at), LOCK);
+        for index in indexes_of(table) {
+            let index = pg_sys::try_relation_open(index, LOCK);
             if index.is_null() {
                 continue;
             }
             match is_usable(index).then(|| scan_keys(table, index, key, named)).flatten() {
                 Some(_) if is_of_the_past && is_too_new(index) => unusable = Unusable::TooNew,
-                Some(keys) => {
-                    pg_sys::list_free(list);
-                    return Ok((index, keys));
-                }
+                Some(keys) => return Ok((index, keys)),
                 None => {}
             }
             pg_sys::relation_close(index, LOCK);
         }
-        pg_sys::list_free(list);
     }
     Err(unusable)
+}
+
+/// Returns the indexes of a table.
+///
+/// # Safety
+/// The table is open and locked.
+pub(super) unsafe fn indexes_of(table: pg_sys::Relation) -> Vec<pg_sys::Oid> {
+    // SAFETY: guaranteed by the caller; the list is a copy.
+    unsafe {
+        let list = pg_sys::RelationGetIndexList(table);
+        let count = if list.is_null() { 0 } else { (*list).length };
+        let indexes = (0..count).map(|at| pg_sys::list_nth_oid(list, at)).collect();
+        pg_sys::list_free(list);
+        indexes
+    }
 }
 
 /// Returns whether an index is unique, valid, immediate and not partial.
@@ -312,10 +329,7 @@ unsafe fn scan_keys(
             if KeyOrder::of(value.type_oid()) != Some(KeyOrder::of_column(index, at)) {
                 return None;
             }
-            let (equals, value) = value.comparison();
-            let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
-            let number = pg_sys::AttrNumber::try_from(at + 1).ok()?;
-            pg_sys::ScanKeyInit(entry, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
+            *entry = value.condition(at);
         }
         (used == (1 << key.len()) - 1).then_some(keys)
     }

@@ -77,7 +77,7 @@ impl<'t> MissingValue<'_, 't> {
 }
 
 /// A container whose elements are being written.
-struct Container {
+struct OpenContainer {
     /// The position before the padding, which counts as part of the container.
     start: usize,
     /// The position of the next entry.
@@ -110,17 +110,17 @@ impl<'t> JsonbWriter<'t> {
     }
 
     /// Writes the header of a container, and makes room for its entries.
-    fn begin(&mut self, elements: usize, entries: usize, kind: u32) -> Container {
+    fn begin(&mut self, elements: usize, entries: usize, kind: u32) -> OpenContainer {
         let start = self.bytes.len();
         let header = start.next_multiple_of(WORD);
         self.bytes.resize(header, 0);
         self.bytes.extend_from_slice(&(kind | bounded(elements)).to_ne_bytes());
         self.bytes.resize(header + WORD + entries * WORD, 0);
-        Container { start, next_entry: header + WORD, entries, entered: 0, length: 0 }
+        OpenContainer { start, next_entry: header + WORD, entries, entered: 0, length: 0 }
     }
 
     /// Writes the entry of the value that was written last.
-    fn enter(&mut self, container: &mut Container, Written(entry): Written) {
+    fn enter(&mut self, container: &mut OpenContainer, Written(entry): Written) {
         let mut entry = entry;
         container.length += (entry & JENTRY_OFFLENMASK) as usize;
         let end = bounded(container.length);
@@ -132,7 +132,7 @@ impl<'t> JsonbWriter<'t> {
         container.entered += 1;
     }
 
-    fn end(&mut self, container: Container) -> Written {
+    fn end(&mut self, container: OpenContainer) -> Written {
         assert!(container.entered == container.entries, "a container has an entry for each value");
         Written(JENTRY_ISCONTAINER | bounded(self.bytes.len() - container.start))
     }

@@ -12,22 +12,22 @@ use pgrx::pg_sys;
 use super::clock::Moment;
 
 /// The directory of this server's data, and the machine that it is on.
-pub struct Location {
+pub struct ServerLocation {
     pub host: String,
     pub directory: String,
     /// The inode of the control file, which PostgreSQL only ever changes in place. Two containers may have a host name and a path in common.
     pub file: u64,
 }
 
-static LOCATION: OnceLock<Location> = OnceLock::new();
+static LOCATION: OnceLock<ServerLocation> = OnceLock::new();
 
 /// Returns the location. The first call decides: if the library is preloaded, that is in the postmaster, so that all processes have the same one
 /// until the server is started anew, whatever becomes of the host name.
-pub fn location() -> &'static Location {
+pub fn location() -> &'static ServerLocation {
     LOCATION.get_or_init(|| {
         let directory = data_directory();
         let file = std::fs::metadata(directory.join("global/pg_control")).map_or(0, |file| file.ino());
-        Location { host: host_name(), directory: directory.to_string_lossy().into_owned(), file }
+        ServerLocation { host: host_name(), directory: directory.to_string_lossy().into_owned(), file }
     })
 }
 

@@ -9,7 +9,7 @@ const REGISTERED: u32 = 2;
 /// gives the statement a new one: it calls the function directly, reads no table, and READ COMMITTED lets it see what has
 /// been committed since. Otherwise `body` runs with the snapshots that there are.
 pub fn released<T>(body: impl FnOnce() -> T) -> T {
-    let Some(statement) = Statement::of_client() else { return body() };
+    let Some(statement) = ClientStatement::of_client() else { return body() };
     statement.release();
     let result = body();
     statement.renew();
@@ -17,12 +17,12 @@ pub fn released<T>(body: impl FnOnce() -> T) -> T {
 }
 
 /// A statement whose snapshot nothing else uses.
-struct Statement {
+struct ClientStatement {
     query: *mut pg_sys::QueryDesc,
     owner: pg_sys::ResourceOwner,
 }
 
-impl Statement {
+impl ClientStatement {
     fn of_client() -> Option<Self> {
         // SAFETY: reads the portal being executed, its query, its plan and its snapshot, which live as long as the call.
         unsafe {
@@ -46,7 +46,7 @@ impl Statement {
                 && keeps_no_values(plan);
             let query = portal.queryDesc;
             (is_its_own && reads_nothing && !portal.resowner.is_null())
-                .then_some(Statement { query, owner: portal.resowner })
+                .then_some(ClientStatement { query, owner: portal.resowner })
         }
     }
 

@@ -1,5 +1,6 @@
 //! Subtransactions, which are the only way to continue after an error.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
@@ -249,13 +250,27 @@ pub fn without_waiting<T>(mut body: impl FnMut() -> T) -> Option<T> {
     })
 }
 
+/// Runs `body` in a subtransaction. Returns its error if the caller handles that, and raises any other.
+pub fn attempt_handling<T>(is_handled: impl Fn(&Caught) -> bool, body: impl FnOnce() -> T) -> Result<T, Caught> {
+    match attempt(|| Ok::<_, Infallible>(body())) {
+        Ok(done) => Ok(done),
+        Err(Stopped::ByBody(never)) => match never {},
+        Err(Stopped::ByError(caught)) if is_handled(&caught) => Err(caught),
+        Err(Stopped::ByError(caught)) => caught.rethrow(),
+    }
+}
+
 /// The limit of [`without_waiting`] in milliseconds.
 pub const NO_WAIT_LIMIT_MS: i64 = 20;
 
-/// Runs `body`, and raises another error in place of a PostgreSQL error with SQLSTATE `handled`. There is no
+/// The errors of a statement that another transaction's lock has stopped.
+pub const LOCK_ERRORS: &[PgSqlErrorCode] =
+    &[PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE, PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED];
+
+/// Runs `body`, and raises another error in place of a PostgreSQL error with one of the SQLSTATEs `handled`. There is no
 /// subtransaction, so the code cannot continue. So the error is raised here, and not returned as a value.
 pub fn translate_error<T, E: Into<ErrorReport>>(
-    handled: PgSqlErrorCode,
+    handled: &'static [PgSqlErrorCode],
     into: fn() -> E,
     body: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -265,7 +280,7 @@ pub fn translate_error<T, E: Into<ErrorReport>>(
             let caught = Caught(Box::new(caught));
             if caught.is_of_postgres() {
                 interrupts.raise_if_swallowed(caught.code());
-                if interrupts.real_code(caught.code()) == handled {
+                if handled.contains(&interrupts.real_code(caught.code())) {
                     into().into().report(PgLogLevel::ERROR);
                 }
             }

@@ -52,7 +52,7 @@ impl TableRow {
     }
 
     /// Returns the version of the row, or `None` if the table's access method does not have one.
-    pub fn version(&self) -> Option<RowVersion> {
+    pub fn version(&self) -> Option<RowStamp> {
         // SAFETY: a slot of this kind has a tuple with a readable header, whose xmin never changes.
         unsafe {
             if !std::ptr::eq((*self.slot).tts_ops, &raw const pg_sys::TTSOpsBufferHeapTuple) {
@@ -61,7 +61,7 @@ impl TableRow {
             let header = (*(*self.slot.cast::<pg_sys::BufferHeapTupleTableSlot>()).base.tuple).t_data;
             let tid = (*self.slot).tts_tid;
             let block = (u32::from(tid.ip_blkid.bi_hi) << 16) | u32::from(tid.ip_blkid.bi_lo);
-            Some(RowVersion { block, offset: tid.ip_posid, writer: (*header).t_choice.t_heap.t_xmin.into() })
+            Some(RowStamp { block, offset: tid.ip_posid, writer: (*header).t_choice.t_heap.t_xmin.into() })
         }
     }
 
@@ -74,13 +74,13 @@ impl TableRow {
 /// A version of a row: its position in the table, and the transaction that wrote it. The transaction never stores
 /// another row in this position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowVersion {
+pub struct RowStamp {
     block: u32,
     offset: u16,
     writer: u32,
 }
 
-impl RowVersion {
+impl RowStamp {
     fn tid(&self) -> pg_sys::ItemPointerData {
         let ip_blkid = pg_sys::BlockIdData { bi_hi: (self.block >> 16) as u16, bi_lo: self.block as u16 };
         pg_sys::ItemPointerData { ip_blkid, ip_posid: self.offset }
@@ -91,7 +91,7 @@ impl RowVersion {
 /// neither older nor newer ones. The versions were read when [cache::version] of the watched table was `read_at`. If
 /// the table has changed since, the function returns false, because the positions may not exist any more. Locks the
 /// table ACCESS SHARE while it reads, and executes no statement.
-pub fn are_shown<'v>(table: &CStr, versions: impl IntoIterator<Item = &'v RowVersion>, read_at: u64) -> bool {
+pub fn are_shown<'v>(table: &CStr, versions: impl IntoIterator<Item = &'v RowStamp>, read_at: u64) -> bool {
     // SAFETY: relations and scans are closed here, or at the end of the (sub)transaction after an error. A query is
     // running, so there is a snapshot. The lock has processed the messages about every truncation, which is a change.
     // So the positions in an unchanged table exist.
@@ -104,7 +104,7 @@ pub fn are_shown<'v>(table: &CStr, versions: impl IntoIterator<Item = &'v RowVer
         let is_unchanged = cache::version() == read_at;
         let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
         let fetch = (*(*table).rd_tableam).tuple_fetch_row_version.filter(|_| is_unchanged);
-        let is_shown = |version: &RowVersion| {
+        let is_shown = |version: &RowStamp| {
             let mut tid = version.tid();
             let is_there = fetch.is_some_and(|fetch| fetch(table, &raw mut tid, pg_sys::GetActiveSnapshot(), slot));
             is_there && TableRow::of(slot).version() == Some(*version)

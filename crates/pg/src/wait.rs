@@ -32,14 +32,14 @@ impl Socket {
 }
 
 /// A wait event set that is kept for many waits. Setting it up costs five system calls each time.
-pub struct Waiter {
+pub struct WaitSet {
     set: NonNull<pg_sys::WaitEventSet>,
     /// The position of the socket in the set.
     position: c_int,
     wanted: Socket,
 }
 
-impl Waiter {
+impl WaitSet {
     /// The socket must stay open while the set is used.
     pub fn new(socket: c_int) -> Self {
         const EVENTS: c_int = 3;
@@ -51,7 +51,7 @@ impl Waiter {
             let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, EVENTS);
             #[cfg(not(feature = "pg15"))]
             let set = pg_sys::CreateWaitEventSet(null_mut(), EVENTS);
-            let mut waiter = Waiter { set: NonNull::new_unchecked(set), position: 0, wanted };
+            let mut waiter = WaitSet { set: NonNull::new_unchecked(set), position: 0, wanted };
             let add = |events, socket, latch| pg_sys::AddWaitEventToSet(set, events, socket, latch, null_mut());
             add(pg_sys::WL_LATCH_SET, NO_SOCKET, pg_sys::MyLatch);
             add(pg_sys::WL_EXIT_ON_PM_DEATH, NO_SOCKET, null_mut());
@@ -82,7 +82,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for WaitSet {
     fn drop(&mut self) {
         // SAFETY: made by this value, freed once.
         unsafe { pg_sys::FreeWaitEventSet(self.set.as_ptr()) };

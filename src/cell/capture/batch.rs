@@ -26,8 +26,8 @@ use crate::cell::errors::{CellError, as_refusal};
 use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::kernel::{catalog, settings};
+use crate::service::lease::current_transaction;
 use crate::service::lease::errors::LeaseError;
-use crate::service::lease::here;
 use pg::hash;
 use pg::spi::Connection;
 use pg::xact;
@@ -39,7 +39,8 @@ pub fn new_lease(batch: &Outgoing) -> Uuid {
 }
 
 /// A batch, sent under one lease. It may be empty in the end, because everything was skipped: then there is no lease.
-pub struct SentBatch {
+pub struct SentBatch<'c> {
+    connection: &'c Connection,
     pub cell_id: i64,
     pub lease: Uuid,
     pub outgoing: Outgoing,
@@ -49,14 +50,14 @@ pub struct SentBatch {
     pub missed: Option<Vec<Missed>>,
 }
 
-impl SentBatch {
-    pub fn enforced(cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
-        SentBatch { cell_id, lease, outgoing, presented: None, missed: None }
+impl<'c> SentBatch<'c> {
+    pub fn enforced(connection: &'c Connection, cell_id: i64, lease: Uuid, outgoing: Outgoing) -> Self {
+        SentBatch { connection, cell_id, lease, outgoing, presented: None, missed: None }
     }
 
-    pub fn observed(cell_id: i64, outgoing: Outgoing) -> Self {
+    pub fn observed(connection: &'c Connection, cell_id: i64, outgoing: Outgoing) -> Self {
         let lease = new_lease(&outgoing);
-        SentBatch { missed: Some(Vec::new()), ..SentBatch::enforced(cell_id, lease, outgoing) }
+        SentBatch { missed: Some(Vec::new()), ..SentBatch::enforced(connection, cell_id, lease, outgoing) }
     }
 
     /// Returns an error of [`SentBatch::begin`] as a save raises it: conflicts name the rows and declarations that they concern.
@@ -65,11 +66,11 @@ impl SentBatch {
     }
 
     /// Returns the request that begins the lease, as the batch is now.
-    pub fn request(&self, connection: &Connection, wait: Option<HandedWait>) -> Result<BeginRequest, ClaimsError> {
+    pub fn request(&self, wait: Option<HandedWait>) -> Result<BeginRequest, ClaimsError> {
         let (creates, destroys) = self.outgoing.json();
-        let SentBatch { cell_id, lease, .. } = *self;
-        let naming = RequiredNaming::of(&catalog::current(connection).types, self.outgoing.bucket_types());
-        Ok(BeginRequest { cell_id, lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })
+        let lease = self.lease;
+        let naming = RequiredNaming::of(&catalog::current(self.connection).types, self.outgoing.bucket_types());
+        Ok(BeginRequest { lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })
     }
 
     /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time
@@ -77,7 +78,6 @@ impl SentBatch {
     /// batch as it is now, if it was sent already.
     pub fn begin(
         &mut self,
-        connection: &Connection,
         service: &Service,
         limit: Duration,
         may_wait: bool,
@@ -92,10 +92,10 @@ impl SentBatch {
             let wait = if may_wait { handed_wait(service, limit) } else { None };
             let answer = match answer.take() {
                 Some(answer) => answer,
-                None => service.begin(&self.request(connection, wait)?, limit),
+                None => service.begin(&self.request(wait)?, limit),
             };
             match answer {
-                // The wait was ended for a call that needs the place. It goes on when there is a place that nobody needs.
+                // The wait was ended for a call that needs the place. It continues when there is a place that nobody needs.
                 Err(error) if wait.is_some() && is_full(&error) => {
                     let pause = pauses.pause();
                     if !service.pauses(pause) || service.time_left(limit) <= 2 * LEAST_ROUND_TRIP {
@@ -106,7 +106,7 @@ impl SentBatch {
                     self.presented = presented;
                     return Ok(());
                 }
-                Err(error) if !self.gives_way(connection, &error) => return Err(error),
+                Err(error) if !self.gives_way(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -118,8 +118,8 @@ impl SentBatch {
     pub fn claim_here(&mut self, call: &Call) -> Result<(), ClaimsError> {
         while !self.outgoing.is_empty() {
             pgrx::check_for_interrupts!();
-            match here::claim(call, self.cell_id, &self.outgoing).map_err(as_answered) {
-                Err(error) if !self.gives_way(call.connection, &error) => return Err(error),
+            match current_transaction::claim(call, self.cell_id, &self.outgoing).map_err(as_answered) {
+                Err(error) if !self.gives_way(&error) => return Err(error),
                 Err(_) => {}
                 Ok(()) => return Ok(()),
             }
@@ -128,7 +128,7 @@ impl SentBatch {
     }
 
     /// Skips or adopts what an error lists; of observed names leaves it out. Returns whether the batch has changed.
-    fn gives_way(&mut self, connection: &Connection, error: &ClaimsError) -> bool {
+    fn gives_way(&mut self, error: &ClaimsError) -> bool {
         let Some(refusals) = conflicts::refusals_of(error) else { return false };
         if let Some(missed) = &mut self.missed {
             let refused = self.outgoing.remove_refused(&refusals);
@@ -136,19 +136,19 @@ impl SentBatch {
         }
         let free = match self.outgoing.adoptable(&refusals, self.cell_id) {
             creates if creates.is_empty() => BTreeSet::new(),
-            creates => adopt::free(connection, &creates),
+            creates => adopt::free(self.connection, &creates),
         };
         self.outgoing.apply_refusals(&refusals, self.cell_id, &free)
     }
 
     /// Raises an error if another row of the cell has got an adopted name meanwhile. Call it when the lease is held, which from
     /// then on keeps other sessions from getting the name.
-    pub fn confirm(&self, connection: &Connection) -> Result<(), ClaimsError> {
+    pub fn confirm(&self) -> Result<(), ClaimsError> {
         let adopted: Vec<&Create> = self.outgoing.adopted().collect();
         if adopted.is_empty() {
             return Ok(());
         }
-        let free = adopt::free(connection, &adopted);
+        let free = adopt::free(self.connection, &adopted);
         match adopted.into_iter().find(|create| !free.contains(&create.bucket)) {
             None => Ok(()),
             Some(create) => Err(conflicts::claimed_twice(self.cell_id, create)),

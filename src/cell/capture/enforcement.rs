@@ -1,6 +1,6 @@
 //! `set_enforcement`: chooses how declarations are enforced.
 
-use claims_model::enforcement::Mode;
+use claims_model::enforcement::EnforcementMode;
 use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use pgrx::AnyNumeric;
@@ -33,7 +33,7 @@ fn set_enforcement(
     let Relation(table) = arguments::required(table_name, "table_name")?;
     let Name(attribute) = arguments::required(attribute, "attribute")?;
     let mode = arguments::required(mode, "mode")?;
-    if Mode::named(&mode).is_none() {
+    if EnforcementMode::named(&mode).is_none() {
         let problem = Problem::OutOfRange { allowed: "off, observe and enforce" };
         return Err(ClaimsError::from(BadInput::new("mode", problem)).into());
     }
@@ -59,7 +59,7 @@ fn set_enforcement(
             Some(declaration) => CaptureError::NoDeclaration { table, attribute, declaration }.into(),
         })
     })?;
-    if Mode::named(&mode) == Some(Mode::Enforce) && share == "100" {
+    if EnforcementMode::named(&mode) == Some(EnforcementMode::Enforce) && share == "100" {
         not_enforced.iter().for_each(|source_type| notice_of_enforcing(source_type));
     }
     Ok(())

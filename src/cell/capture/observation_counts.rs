@@ -42,7 +42,7 @@ query! {
 
 /// A row of `claims.observations`, without its counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct ObservationKey {
     pub table: u32,
     pub attribute: String,
     pub outcome: String,
@@ -51,20 +51,20 @@ pub struct Key {
     pub holder_cell_id: Option<i64>,
 }
 
-impl Key {
+impl ObservationKey {
     pub fn new(table: u32, attribute: &str, outcome: &str) -> Self {
         let (attribute, outcome) = (attribute.to_owned(), outcome.to_owned());
-        Key { table, attribute, outcome, bucket_type: None, bucket_value: None, holder_cell_id: None }
+        ObservationKey { table, attribute, outcome, bucket_type: None, bucket_value: None, holder_cell_id: None }
     }
 
     /// Returns the row that counts names of the same outcome without their names.
     pub fn without_name(self) -> Self {
-        Key { bucket_type: None, bucket_value: None, holder_cell_id: None, ..self }
+        ObservationKey { bucket_type: None, bucket_value: None, holder_cell_id: None, ..self }
     }
 }
 
 /// Adds counts. Without `may_read` it only inserts rows.
-pub fn write(connection: &Connection, counts: &BTreeMap<Key, i64>, may_read: bool) {
+pub fn write(connection: &Connection, counts: &BTreeMap<ObservationKey, i64>, may_read: bool) {
     let keys = || counts.keys();
     add(
         connection,

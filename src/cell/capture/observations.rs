@@ -9,7 +9,7 @@ use claims_model::nesting;
 use claims_model::observed::Missed;
 use claims_model::origin::Declared;
 
-use super::observation_counts::{self, Key};
+use super::observation_counts::{self, ObservationKey};
 use pg::spi::Connection;
 use pg::transaction_end::current_subtransaction;
 use pg::xact;
@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 1000;
 struct Notes {
     /// The subtransaction, or one into which it was released (`claims_model::nesting`).
     owner: u32,
-    counts: BTreeMap<Key, i64>,
+    counts: BTreeMap<ObservationKey, i64>,
 }
 
 /// The notes of this transaction.
@@ -52,28 +52,28 @@ pub fn is_empty() -> bool {
 
 /// Notes an outcome that is not about a name.
 pub fn note(declared: &Declared, outcome: &str, count: i64) {
-    add(Key::new(declared.table, &declared.column_name, outcome), count);
+    add(ObservationKey::new(declared.table, &declared.column_name, outcome), count);
 }
 
 /// Notes names that could not be claimed.
 pub fn note_missed(missed: Missed) {
     let Some(declared) = missed.create.ends.origin.0 else { return };
     let bucket = missed.create.bucket;
-    let key = Key {
+    let key = ObservationKey {
         bucket_type: Some(bucket.bucket_type.to_string()),
         bucket_value: Some(bucket.value),
         holder_cell_id: missed.holder_cell_id,
-        ..Key::new(declared.table, &declared.column_name, &missed.outcome)
+        ..ObservationKey::new(declared.table, &declared.column_name, &missed.outcome)
     };
     add(key, 1);
 }
 
-fn add(key: Key, count: i64) {
+fn add(key: ObservationKey, count: i64) {
     NOTES.with_borrow_mut(|notes| notes.add(current_subtransaction(), key, count));
 }
 
 impl AllNotes {
-    fn add(&mut self, owner: u32, key: Key, count: i64) {
+    fn add(&mut self, owner: u32, key: ObservationKey, count: i64) {
         if self.levels.last().is_none_or(|last| last.owner != owner) {
             self.levels.push(Notes { owner, counts: BTreeMap::new() });
         }
@@ -103,8 +103,8 @@ impl AllNotes {
         self.keys -= self.levels.drain(first..).map(|notes| notes.counts.len()).sum::<usize>();
     }
 
-    fn take(&mut self) -> BTreeMap<Key, i64> {
-        let mut counts: BTreeMap<Key, i64> = BTreeMap::new();
+    fn take(&mut self) -> BTreeMap<ObservationKey, i64> {
+        let mut counts: BTreeMap<ObservationKey, i64> = BTreeMap::new();
         for (key, count) in self.levels.drain(..).flat_map(|notes| notes.counts) {
             *counts.entry(key).or_default() += count;
         }

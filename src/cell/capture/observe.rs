@@ -3,13 +3,12 @@
 //! `claims.observe_timeout` in a transaction. Only a cancel ends the save.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use claims_model::capture::{Pending, Sending};
 use claims_model::observed::separate;
 use claims_model::outgoing::Outgoing;
-use claims_model::routes::{Place, Routes};
+use claims_model::routes::{Route, Routes};
 
 use super::batch::SentBatch;
 use super::leases::{Leases, divide_by, is_too_large};
@@ -25,7 +24,7 @@ use crate::service::lease::limit;
 use pg::interrupts;
 use pg::settings::LockWaits;
 use pg::spi::Connection;
-use pg::subtransaction::{Stopped, attempt};
+use pg::subtransaction::{Caught, Stopped, attempt, attempt_handling};
 
 /// Number of records in one lease, as far as a batch can be divided. The service's default limit is twice as high.
 const RECORDS: usize = 1000;
@@ -64,10 +63,10 @@ impl Observed {
         let mut batches: VecDeque<_> = divided.map(|(place, pending)| (place, Outgoing::new(pending))).collect();
         let cell_id = routes.cell_id;
         while let Some((place, outgoing)) = batches.pop_front() {
-            let mut batch = SentBatch::observed(cell_id, outgoing);
+            let mut batch = SentBatch::observed(call.connection, cell_id, outgoing);
             let begun = attempt(|| match &place {
-                Place::Service(server) => begin(call.connection, server, deadline, &mut batch),
-                Place::Here => claim_in_own_database(call, deadline, &mut batch),
+                Route::Service(server) => begin(call.connection, server, deadline, &mut batch),
+                Route::Here => claim_in_own_database(call, deadline, &mut batch),
             });
             let outcome = match begun {
                 Ok(parts) => {
@@ -111,20 +110,11 @@ fn record(connection: &Connection, deadline: Instant) {
         return;
     }
     let _waits = LockWaits::until(deadline + RESERVE);
-    let write = || {
-        observations::write(connection);
-        Ok::<_, Infallible>(())
-    };
-    match attempt(write) {
-        Ok(()) => {}
-        Err(Stopped::ByBody(never)) => match never {},
-        Err(Stopped::ByError(caught)) if caught.may_be_ignored() => {}
-        Err(Stopped::ByError(caught)) => caught.rethrow(),
-    }
+    let _ = attempt_handling(Caught::may_be_ignored, || observations::write(connection));
 }
 
-/// The parts of a batch that is too large, which are to be sent by themselves. Empty for a batch that was sent.
-type Parts = VecDeque<Outgoing>;
+/// The parts of a batch that is too large, which are sent by themselves. Empty for a batch that was sent.
+type UnsentParts = VecDeque<Outgoing>;
 
 /// Begins and tracks a lease without what cannot be had. The session settles it after the transaction.
 fn begin(
@@ -132,7 +122,7 @@ fn begin(
     server: &str,
     deadline: Instant,
     batch: &mut SentBatch,
-) -> Result<Parts, ClaimsError> {
+) -> Result<UnsentParts, ClaimsError> {
     let _waits = LockWaits::until(deadline + RESERVE);
     let parts = divide(connection, &mut batch.outgoing, RECORDS);
     if !parts.is_empty() {
@@ -140,22 +130,22 @@ fn begin(
     }
     let (cell_id, limit) = (batch.cell_id, settings::observe_timeout());
     let service = &Service::new(connection, server, cell_id)?.until(deadline);
-    match batch.begin(connection, service, limit, false, None) {
+    match batch.begin(service, limit, false, None) {
         Err(error) if is_too_large(&error) => {
-            let parts = divide(connection, &mut batch.outgoing, service.batch_limit(cell_id, limit)?);
+            let parts = divide(connection, &mut batch.outgoing, service.batch_limit(limit)?);
             return if parts.is_empty() { Err(error) } else { Ok(parts) };
         }
         begun => begun?,
     }
     if !batch.outgoing.is_empty() {
-        Leases { connection, service, cell_id, automatic: true }.has_begun(batch, batch.presented);
+        Leases { connection, service, automatic: true }.has_begun(batch, batch.presented);
         track::track_new(connection, batch.lease, cell_id, server)?;
     }
-    Ok(Parts::new())
+    Ok(UnsentParts::new())
 }
 
 /// Claims in this database without what cannot be had. Waits for locks no longer than the deadline.
-fn claim_in_own_database(call: &Call, deadline: Instant, batch: &mut SentBatch) -> Result<Parts, ClaimsError> {
+fn claim_in_own_database(call: &Call, deadline: Instant, batch: &mut SentBatch) -> Result<UnsentParts, ClaimsError> {
     let _waits = LockWaits::until(deadline);
     let most = usize::try_from(limit::of_cell(&call.current_catalog(), batch.cell_id)).unwrap_or(1);
     let parts = divide(call.connection, &mut batch.outgoing, most.min(RECORDS));
@@ -167,9 +157,9 @@ fn claim_in_own_database(call: &Call, deadline: Instant, batch: &mut SentBatch) 
 
 /// Divides a batch into parts of at most so many records. Returns nothing, and leaves the batch as it is, if it is small enough or cannot be
 /// divided.
-fn divide(connection: &Connection, outgoing: &mut Outgoing, most: usize) -> Parts {
+fn divide(connection: &Connection, outgoing: &mut Outgoing, most: usize) -> UnsentParts {
     if outgoing.records() <= most {
-        return Parts::new();
+        return UnsentParts::new();
     }
     let mut parts = divide_by(&catalog::current(connection), std::mem::take(outgoing), most);
     if parts.len() < 2 {

@@ -1,17 +1,16 @@
 //! Captures rows under declarations that are observed. Nothing here fails a save: not a condition that cannot be evaluated, nor a value
 //! that cannot be claimed.
 
-use std::convert::Infallible;
 use std::num::NonZeroUsize;
 
 use claims_model::capture::{Ends, NamedBucket};
-use claims_model::enforcement::Mode;
+use claims_model::enforcement::EnforcementMode;
 use claims_model::origin::Declared;
 
 use super::wanted_claims::{self, WantedClaim};
 use super::{automatic, log, observations};
 use crate::cell::claimed::attributes::{Captured, CapturedColumns};
-use pg::subtransaction::{Stopped, attempt};
+use pg::subtransaction::{Caught, attempt_handling};
 use pg::trigger::{RowChange, RowVersion};
 
 /// Captures a change of a row. `held` has the columns that the new row claims by an enforced declaration.
@@ -84,19 +83,15 @@ fn call_of(change: &RowChange, columns: &CapturedColumns, version: RowVersion) -
     if let Some(values) = wanted_claims::held(columns, version) {
         return Ok(wanted_claims::wanted_claims_from(change, columns, Some(values)).pop());
     }
-    match attempt(|| Ok::<_, Infallible>(wanted_claims::wanted_claims(change, columns, version))) {
-        Ok(mut calls) => Ok(calls.pop()),
-        Err(Stopped::ByBody(never)) => match never {},
-        Err(Stopped::ByError(caught)) if caught.may_be_ignored() => Err(()),
-        Err(Stopped::ByError(caught)) => caught.rethrow(),
-    }
+    let calls = attempt_handling(Caught::may_be_ignored, || wanted_claims::wanted_claims(change, columns, version));
+    calls.map(|mut calls| calls.pop()).map_err(drop)
 }
 
 fn record(change: &RowChange, declared: &Declared, bucket: NamedBucket, ends: Ends, by: i64) {
     let routes = || automatic::routes_of(change);
     match declared.enforcement.of(&bucket.value) {
-        Mode::Off => {}
-        Mode::Observe => log::record_observed(bucket, ends, by, routes),
-        Mode::Enforce => log::record(bucket, ends, by, routes),
+        EnforcementMode::Off => {}
+        EnforcementMode::Observe => log::record_observed(bucket, ends, by, routes),
+        EnforcementMode::Enforce => log::record(bucket, ends, by, routes),
     }
 }

@@ -19,13 +19,13 @@ pub fn claim_all(call: &Call, cell_id: i64, outgoing: Outgoing) -> Result<(), Cl
     let mut skipped = SkippedDestroys::default();
     let portions: VecDeque<Outgoing> = leases::divide_by(&catalog, outgoing, most);
     for portion in portions {
-        let mut batch = SentBatch::enforced(cell_id, Uuid::now_v7(), portion);
+        let mut batch = SentBatch::enforced(call.connection, cell_id, Uuid::now_v7(), portion);
         if let Err(error) = batch.claim_here(call) {
             return Err(batch.explained(error));
         }
         skipped.add(batch.outgoing.skipped_destroys());
         if !batch.outgoing.is_empty() {
-            batch.confirm(call.connection)?;
+            batch.confirm()?;
         }
     }
     skipped_destroys::count(call.connection, skipped);

@@ -59,20 +59,15 @@ fn lock_refusals(error: &ClaimsError) -> Option<Vec<Refusal>> {
 }
 
 /// Has the service commit leases whose local transactions have committed, and forgets them here. Returns whether there are any.
-pub fn settle_committed(
-    connection: &Connection,
-    service: &Service,
-    cell_id: i64,
-    limit: Duration,
-) -> Result<bool, ClaimsError> {
-    let leases = tracked::newest_tracked(connection, cell_id, service.name(), AT_ONCE);
+pub fn settle_committed(connection: &Connection, service: &Service, limit: Duration) -> Result<bool, ClaimsError> {
+    let leases = tracked::newest_tracked(connection, service.cell_id, service.name(), AT_ONCE);
     let states = tracked::states(connection, leases.into_iter().map(|lease| (lease, None)));
     // Leases that this transaction has tracked are left out: it may still roll back.
     let committed: Vec<_> = states.iter().filter(|state| state.tracked).map(|state| state.lease).collect();
     if committed.is_empty() {
         return Ok(false);
     }
-    settle(connection, service, cell_id, &committed, &[], limit)?;
+    settle(connection, service, (&committed, &[]), limit)?;
     Ok(true)
 }
 
@@ -81,11 +76,10 @@ pub fn settle_committed(
 pub fn settle_ended(
     connection: &Connection,
     service: &Service,
-    cell_id: i64,
     conflict: &OwnConflict,
     limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let holders = service.holders(cell_id, &conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
+    let holders = service.holders(&conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
     let holders: Vec<_> = holders.into_iter().map(JudgedLease::from).collect();
     let judged = judge::judge(connection, &holders);
     let with = |wanted: Verdict| -> Vec<Uuid> {
@@ -95,21 +89,19 @@ pub fn settle_ended(
     if committed.is_empty() && ended.is_empty() {
         return Ok(false);
     }
-    settle(connection, service, cell_id, &committed, &ended, limit)?;
+    settle(connection, service, (&committed, &ended), limit)?;
     Ok(true)
 }
 
-/// Has the service settle leases, and forgets those that it has committed.
+/// Has the service commit and roll back leases, and forgets those that it has committed.
 fn settle(
     connection: &Connection,
     service: &Service,
-    cell_id: i64,
-    commits: &[Uuid],
-    rollbacks: &[Uuid],
+    leases: (&[Uuid], &[Uuid]),
     limit: Duration,
 ) -> Result<(), ClaimsError> {
-    let settled = service.settle_own_leases(cell_id, commits, rollbacks, limit)?.into_iter();
+    let settled = service.settle_own_leases(leases, limit)?.into_iter();
     let committed: Vec<_> = settled.filter(Settled::is_committed).map(|settled| settled.lease).collect();
-    tracked::forget(connection, &committed, Some(&[cell_id]));
+    tracked::forget(connection, &committed, Some(&[service.cell_id]));
     Ok(())
 }

@@ -9,7 +9,7 @@ use claims_model::capture::{Create, Pending};
 use claims_model::lease_group;
 use claims_model::origin::Declared;
 use claims_model::outgoing::Outgoing;
-use claims_model::routes::{Place, Routes};
+use claims_model::routes::{Route, Routes};
 use pgrx::pg_sys::Oid;
 use uuid::Uuid;
 
@@ -123,14 +123,14 @@ fn send_enforced(
     let (mut here, mut services) = (None, Vec::new());
     for (place, pending) in parts {
         match place {
-            Place::Here => here = Some(Outgoing::new(pending)),
-            Place::Service(server) => services.push((server, Outgoing::new(pending))),
+            Route::Here => here = Some(Outgoing::new(pending)),
+            Route::Service(server) => services.push((server, Outgoing::new(pending))),
         }
     }
     let (servers, outgoing): (Vec<_>, Vec<_>) = services.into_iter().unzip();
     let services = servers.iter().map(|server| Service::new(connection, server, cell_id));
     let services = services.collect::<Result<Vec<_>, _>>()?;
-    let leases = services.iter().map(|service| Leases { connection, service, cell_id, automatic });
+    let leases = services.iter().map(|service| Leases { connection, service, automatic });
     let begun = leases::begin_all(leases.zip(outgoing).collect())?;
     if let Some(outgoing) = here {
         own_database::claim_all(&Call::over(connection), cell_id, outgoing)?;
@@ -215,13 +215,13 @@ fn finish(cell_id: Option<i64>, service: Option<String>, lease_uuid: Option<PgUu
         for (other, service) in &group.others {
             // One service may be dead: the leases of the others are committed nevertheless.
             let committed = Service::new(connection, service.as_deref().unwrap_or(&server), cell_id)
-                .and_then(|service| commit_patiently(&service, cell_id, *other));
+                .and_then(|service| commit_patiently(&service, *other));
             failure = failure.or(committed.err());
         }
         let service = Service::new(connection, group.service.as_deref().unwrap_or(&server), cell_id)?;
         let by_this_call = match is_tracked {
-            true => commit_patiently(&service, cell_id, lease),
-            false => was_committed(connection, &service, cell_id, lease),
+            true => commit_patiently(&service, lease),
+            false => was_committed(connection, &service, lease),
         }?;
         if let Some(error) = failure {
             return Err(error);
@@ -263,11 +263,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Commits a lease. If recovery, the background worker or another call is settling it at this moment, that commits it, too, and
 /// ends soon: this call waits for it, up to the service timeout, and then raises the error.
-fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
+fn commit_patiently(service: &Service, lease: Uuid) -> Result<bool, ClaimsError> {
     let deadline = Instant::now() + leases::timeout(sizes::of(lease));
     let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        let answer = service.commit(cell_id, lease, deadline.saturating_duration_since(Instant::now()));
+        let answer = service.commit(lease, deadline.saturating_duration_since(Instant::now()));
         let refusal = answer.as_ref().err().and_then(ClaimsError::refusal);
         let is_busy = refusal.is_some_and(RemoteError::is_lock_not_available);
         let pause = pauses.pause();
@@ -281,15 +281,15 @@ fn commit_patiently(service: &Service, cell_id: i64, lease: Uuid) -> Result<bool
 /// Returns `false` for a lease that is not tracked here and was committed before, for example by recovery. Otherwise its local
 /// transaction has not committed, and committing the lease would claim names that no row has: that is an error. A lease that is not
 /// tracked any more does not tell its service: if the one that was named does not know it, those of automatic mode are asked.
-fn was_committed(connection: &Connection, service: &Service, cell_id: i64, lease: Uuid) -> Result<bool, ClaimsError> {
-    let mut outcome = outcome_at(service, cell_id, lease)?;
+fn was_committed(connection: &Connection, service: &Service, lease: Uuid) -> Result<bool, ClaimsError> {
+    let mut outcome = outcome_at(service, lease)?;
     let routes = routes::automatic(connection);
     let others: BTreeSet<Rc<str>> = routes.iter().flat_map(|routes| routes.services()).collect();
     for other in others.iter().filter(|other| &***other != service.name()) {
         if outcome.is_some() {
             break;
         }
-        outcome = outcome_at(&Service::new(connection, other, cell_id)?, cell_id, lease)?;
+        outcome = outcome_at(&Service::new(connection, other, service.cell_id)?, lease)?;
     }
     match outcome.as_deref() {
         Some("committed") => Ok(false),
@@ -300,7 +300,7 @@ fn was_committed(connection: &Connection, service: &Service, cell_id: i64, lease
 }
 
 /// Returns how a service ended a lease; `None` if it does not know the lease.
-fn outcome_at(service: &Service, cell_id: i64, lease: Uuid) -> Result<Option<String>, ClaimsError> {
-    let outcomes = service.lease_outcomes(cell_id, &[lease], leases::timeout(1))?;
+fn outcome_at(service: &Service, lease: Uuid) -> Result<Option<String>, ClaimsError> {
+    let outcomes = service.lease_outcomes(&[lease], leases::timeout(1))?;
     Ok(outcomes.into_iter().find_map(|(_, outcome)| outcome))
 }

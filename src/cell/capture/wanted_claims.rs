@@ -31,7 +31,7 @@ pub struct Unfit {
 }
 
 /// Value, subject id and source id of a claim, in one version of a row.
-pub struct Values {
+pub struct ClaimValues {
     value: Option<BoundedText>,
     ids: [Option<HeldId>; 2],
 }
@@ -53,13 +53,13 @@ pub fn wanted_claims(change: &RowChange, captured: &CapturedColumns, version: Ro
 pub fn wanted_claims_from(
     change: &RowChange,
     captured: &CapturedColumns,
-    values: Option<Vec<Values>>,
+    values: Option<Vec<ClaimValues>>,
 ) -> Vec<WantedClaim> {
     let Some(catalog) = catalog::current_if_cached().or_else(|| with_rights(change, catalog::current)) else {
         return Vec::new();
     };
-    let call = |(attribute, values): (&CapturedAttribute, Values)| {
-        let Values { value: Some(value), ids: [subject, source] } = values else { return Ok(None) };
+    let call = |(attribute, values): (&CapturedAttribute, ClaimValues)| {
+        let ClaimValues { value: Some(value), ids: [subject, source] } = values else { return Ok(None) };
         let name = match value {
             BoundedText::Text(name) => name,
             BoundedText::TooLong { bytes } => return Err(Unfit { column: 0, excess: Excess::UnreadName { bytes } }),
@@ -88,7 +88,7 @@ fn fit(id: Option<HeldId>, column: usize) -> Result<Option<Id>, Unfit> {
 }
 
 /// Reads the values from the row without evaluating a statement, if no column has a condition and all types are plain.
-pub fn held(captured: &CapturedColumns, version: RowVersion) -> Option<Vec<Values>> {
+pub fn held(captured: &CapturedColumns, version: RowVersion) -> Option<Vec<ClaimValues>> {
     if captured.has_conditions {
         return None;
     }
@@ -106,18 +106,18 @@ pub fn held(captured: &CapturedColumns, version: RowVersion) -> Option<Vec<Value
             PlainValue::Text(text) => Some(text),
             PlainValue::Other => return None,
         };
-        Some(Values { value, ids: [id(*subject, attribute.subject_key)?, id(*source, attribute.source_key)?] })
+        Some(ClaimValues { value, ids: [id(*subject, attribute.subject_key)?, id(*source, attribute.source_key)?] })
     };
     captured.attributes.iter().map(read).collect()
 }
 
 /// Evaluates conditions and casts. Large columns are read only if a condition uses them.
-fn evaluated(connection: &Connection, captured: &CapturedColumns, version: RowVersion) -> Option<Vec<Values>> {
+fn evaluated(connection: &Connection, captured: &CapturedColumns, version: RowVersion) -> Option<Vec<ClaimValues>> {
     let statement = captured.statement.as_ref()?;
     let read = || {
         statement.run(connection, [version.value_as_stored()]).first(|row| {
             let columns = (0..).step_by(3).zip(&captured.attributes);
-            let read = |(at, attribute): (i32, &CapturedAttribute)| Values {
+            let read = |(at, attribute): (i32, &CapturedAttribute)| ClaimValues {
                 value: row.get_bounded(at + 1, READ_BYTES),
                 ids: [key(&row, at + 2, attribute.subject_key), key(&row, at + 3, attribute.source_key)],
             };

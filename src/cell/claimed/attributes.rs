@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-use claims_model::enforcement::{Enforcement, Mode};
+use claims_model::enforcement::{Enforcement, EnforcementMode};
 use claims_model::origin::{Approval, Declared};
 use pgrx::pg_sys::Oid;
 
@@ -199,8 +199,8 @@ fn load(
         let column = ClaimedColumn::new(declaration, declared.clone());
         of_table.push(declared.clone());
         match declared.enforcement.of_all() {
-            Some(Mode::Off) => {}
-            Some(Mode::Enforce) => enforced.push(column?),
+            Some(EnforcementMode::Off) => {}
+            Some(EnforcementMode::Enforce) => enforced.push(column?),
             _ => match column.and_then(|column| prepare(vec![column], Caught::may_be_ignored)) {
                 Ok(columns) => observed.push(columns),
                 Err(_) => unusable.push(declared),

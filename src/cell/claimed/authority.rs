@@ -5,7 +5,7 @@
 //! is looked up whenever names are claimed: it can change after the declaration, and so can the cell.
 
 use claims_model::origin::{Approval, Declared};
-use claims_model::routes::Place;
+use claims_model::routes::Route;
 use pgrx::pg_sys::Oid;
 
 use crate::cell::{availability, routes};
@@ -23,7 +23,7 @@ pub struct OwnCell {
 /// Returns the cell for which automatic mode claims names in this database, or `None` if it does not.
 pub fn own_cell(connection: &Connection) -> Option<OwnCell> {
     let routes = routes::automatic(connection)?;
-    let is_here = routes.others == Some(Place::Here);
+    let is_here = routes.others == Some(Route::Here);
     is_here.then(|| {
         let cell_id = routes.cell_id;
         OwnCell { cell_id, role: catalog::current(connection).cells.get(&cell_id).map(|cell| cell.role) }

@@ -13,7 +13,7 @@ record! {
 
 /// The row locks that a query takes until the (sub)transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowLock {
+pub enum ShareLock {
     None,
     /// FOR SHARE SKIP LOCKED: nobody changes or deletes the rows. Rows that another transaction is changing are skipped.
     Share,

@@ -1,6 +1,6 @@
 //! Estimates how many rows of a table need a claim.
 
-use super::expected::{Attribute, RowLock};
+use super::expected::{Attribute, ShareLock};
 use pg::query::Answer;
 use pg::spi::Connection;
 
@@ -14,7 +14,7 @@ impl Attribute {
             line.as_deref().and_then(planned_rows)
         };
         let all = planned(&format!("SELECT FROM {}", self.from()));
-        let share = match (planned(&self.query("true", RowLock::None)), all) {
+        let share = match (planned(&self.query("true", ShareLock::None)), all) {
             (Some(needed), Some(all)) if all > 0.0 => (needed / all).min(1.0),
             _ => 1.0,
         };

@@ -10,14 +10,14 @@ use std::ffi::CStr;
 use std::ops::Deref;
 
 use claims_model::capture::READ_BYTES;
-use claims_model::enforcement::{Enforcement, Mode};
+use claims_model::enforcement::{Enforcement, EnforcementMode};
 use claims_model::origin::Approval;
 use claims_model::source_range::SourceRange;
 use claims_model::{Profile, Types, source_key};
 use pgrx::pg_sys::Oid;
 
 use super::authority::{self, OwnCell};
-pub use super::claimed_row::{ClaimedRow, RowLock};
+pub use super::claimed_row::{ClaimedRow, ShareLock};
 use super::declarations::{DeclaredAttribute, declared};
 use super::keys::{KeyKind, Parameters, Stretch, StretchPart};
 use super::search_index::{self, MissingIndex};
@@ -88,7 +88,7 @@ impl Attribute {
 
     /// Returns whether none of its rows calls for a claim now.
     pub fn is_dormant(&self) -> bool {
-        !self.is_accepted || self.enforcement.of_all() == Some(Mode::Off)
+        !self.is_accepted || self.enforcement.of_all() == Some(EnforcementMode::Off)
     }
 
     /// Returns whether rows with some names call for no claim now.
@@ -98,7 +98,7 @@ impl Attribute {
 
     /// Returns whether a row with this name, in canonical form, calls for no claim now.
     pub fn is_off(&self, name: &str) -> bool {
-        !self.is_accepted || self.enforcement.of(name) == Mode::Off
+        !self.is_accepted || self.enforcement.of(name) == EnforcementMode::Off
     }
 
     /// Returns whether two attributes are columns of one table with the same key.
@@ -107,13 +107,13 @@ impl Attribute {
     }
 
     /// Builds the query for the rows that need a claim.
-    pub(super) fn query(&self, condition: &str, row_lock: RowLock) -> String {
+    pub(super) fn query(&self, condition: &str, row_lock: ShareLock) -> String {
         let DeclaredAttribute { alias, quoted_column, quoted_subject_key, quoted_source_key, .. } = &self.declared;
         let own_condition = self.condition.as_deref().map_or(String::new(), |text| format!(" AND ({text})"));
         let row_lock = match row_lock {
-            RowLock::None => String::new(),
-            RowLock::Share => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
-            RowLock::ShareOrError => format!(" FOR SHARE OF {alias} NOWAIT"),
+            ShareLock::None => String::new(),
+            ShareLock::Share => format!(" FOR SHARE OF {alias} SKIP LOCKED"),
+            ShareLock::ShareOrError => format!(" FOR SHARE OF {alias} NOWAIT"),
         };
         format!(
             "SELECT {alias}.{quoted_source_key}::pg_catalog.text AS source_id, {alias}.{quoted_column}::pg_catalog.text AS value,
@@ -142,14 +142,14 @@ impl Attribute {
         mut each: impl FnMut(ClaimedRow),
     ) {
         for (condition, parameters) in self.conditions(range) {
-            let (text, values) = (self.query(&condition, RowLock::None), parameters.values());
+            let (text, values) = (self.query(&condition, ShareLock::None), parameters.values());
             self.as_owner(|| connection.stream(&text, values, as_caller, |row| each(ClaimedRow::read(&row))));
         }
     }
 
     /// Returns the rows whose keys are in a range, in no order, as committed now. Rows without a key belong to the range that has no
     /// lower bound.
-    pub fn in_range(&self, connection: &Connection, range: &SourceRange, row_lock: RowLock) -> Vec<ClaimedRow> {
+    pub fn in_range(&self, connection: &Connection, range: &SourceRange, row_lock: ShareLock) -> Vec<ClaimedRow> {
         let conditions = self.conditions(range).into_iter();
         conditions.flat_map(|(condition, parameters)| self.now(connection, &condition, parameters, row_lock)).collect()
     }
@@ -168,7 +168,7 @@ impl Attribute {
     }
 
     /// Returns the rows with these source ids.
-    pub fn with_ids(&self, connection: &Connection, ids: &[&str], row_lock: RowLock) -> Vec<ClaimedRow> {
+    pub fn with_ids(&self, connection: &Connection, ids: &[&str], row_lock: ShareLock) -> Vec<ClaimedRow> {
         let mut parameters = Parameters::default();
         let among = self.kind.among(&self.key(), ids, &mut parameters);
         among.map_or_else(Vec::new, |condition| self.now(connection, &condition, parameters, row_lock))
@@ -185,7 +185,7 @@ impl Attribute {
             return self.with_names(connection, values);
         }
         let (condition, parameters) = self.has_values(values);
-        self.now(connection, &condition, parameters, RowLock::None)
+        self.now(connection, &condition, parameters, ShareLock::None)
     }
 
     /// Like [Self::with_values], with the latest snapshot under every isolation level: it sees what is committed now and what this
@@ -195,14 +195,14 @@ impl Attribute {
             return self.with_names_now(connection, values);
         }
         let (condition, parameters) = self.has_values(values);
-        let text = self.query(&condition, RowLock::None);
+        let text = self.query(&condition, ShareLock::None);
         self.as_owner(|| Answer::of(&connection.run_text_now(&text, parameters.values())))
     }
 
     /// Returns the rows whose canonical form is one of `names`. Without an index on the canonical form it reads every row.
     fn with_names(&self, connection: &Connection, names: &[&str]) -> Vec<ClaimedRow> {
         let (condition, parameters) = self.may_have_names(names);
-        let (text, mut found) = (self.query(&condition, RowLock::None), Vec::new());
+        let (text, mut found) = (self.query(&condition, ShareLock::None), Vec::new());
         let set = HashSet::from_iter(names.iter().copied());
         let mut keep = |row: Row| found.extend(Some(ClaimedRow::read(&row)).filter(|row| self.is_one_of(row, &set)));
         self.as_owner(|| connection.stream(&text, parameters.values(), false, &mut keep));
@@ -215,7 +215,7 @@ impl Attribute {
             return self.with_names(connection, names);
         }
         let (condition, parameters) = self.may_have_names(names);
-        let text = self.query(&condition, RowLock::None);
+        let text = self.query(&condition, ShareLock::None);
         let rows: Vec<ClaimedRow> = self.as_owner(|| Answer::of(&connection.run_text_now(&text, parameters.values())));
         let set = HashSet::from_iter(names.iter().copied());
         rows.into_iter().filter(|claimed_row| self.is_one_of(claimed_row, &set)).collect()
@@ -269,7 +269,7 @@ impl Attribute {
         connection: &Connection,
         condition: &str,
         parameters: Parameters,
-        row_lock: RowLock,
+        row_lock: ShareLock,
     ) -> Vec<ClaimedRow> {
         let text = self.query(condition, row_lock);
         self.as_owner(|| Answer::of(&connection.run_text(&text, parameters.values())))

@@ -6,11 +6,11 @@ use std::str::FromStr;
 use uuid::Uuid;
 
 use pg::clock::Moment;
-use pg::libpq::{Mismatch, Row};
+use pg::libpq::{AnswerRow, Mismatch};
 use pg::xid8::Xid8;
 
 /// The rows of an answer. Their number and their columns are as the call expects.
-pub struct Answer(pub(super) Vec<Row>);
+pub struct Answer(pub(super) Vec<AnswerRow>);
 
 impl Answer {
     pub fn rows<R: FromRow>(self) -> Result<Vec<R>, Mismatch> {
@@ -30,7 +30,7 @@ pub trait FromRow: Sized {
 }
 
 /// A column of an answer; `None` is NULL.
-pub trait Column: Sized {
+pub trait AnswerColumn: Sized {
     fn read(text: Option<String>) -> Result<Self, Mismatch>;
 }
 
@@ -44,7 +44,7 @@ macro_rules! row {
             const COLUMNS: usize = [$(stringify!($column)),*].len();
 
             fn read(columns: &mut impl Iterator<Item = Option<String>>) -> Result<Self, pg::libpq::Mismatch> {
-                Ok($row { $($column: $crate::cell::client::answer::Column::read(columns.next().flatten())?,)* })
+                Ok($row { $($column: $crate::cell::client::answer::AnswerColumn::read(columns.next().flatten())?,)* })
             }
         }
     };
@@ -53,7 +53,7 @@ pub(super) use row;
 
 macro_rules! tuples {
     ($($($column:ident)*;)*) => { $(
-        impl<$($column: Column),*> FromRow for ($($column,)*) {
+        impl<$($column: AnswerColumn),*> FromRow for ($($column,)*) {
             const COLUMNS: usize = [$(stringify!($column)),*].len();
 
             fn read(columns: &mut impl Iterator<Item = Option<String>>) -> Result<Self, Mismatch> {
@@ -65,7 +65,7 @@ macro_rules! tuples {
 
 tuples! { A; A B; A B C; A B C D; A B C D E F G H; }
 
-impl<T: Column> Column for Option<T> {
+impl<T: AnswerColumn> AnswerColumn for Option<T> {
     fn read(text: Option<String>) -> Result<Self, Mismatch> {
         text.map(|text| T::read(Some(text))).transpose()
     }
@@ -73,7 +73,7 @@ impl<T: Column> Column for Option<T> {
 
 macro_rules! columns {
     ($($type:ty: |$text:ident| $read:expr;)*) => { $(
-        impl Column for $type {
+        impl AnswerColumn for $type {
             fn read(text: Option<String>) -> Result<Self, Mismatch> {
                 let $text = text.ok_or_else(|| wrong("null"))?;
                 $read

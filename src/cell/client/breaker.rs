@@ -37,7 +37,7 @@ fn is_enough(timeout: Duration, request_bytes: usize) -> bool {
 }
 
 /// A call that the breaker has admitted. Its result must be reported; otherwise it counts as canceled.
-pub struct Call {
+pub struct AdmittedCall {
     service: Oid,
     caller: Caller,
     trial: bool,
@@ -46,19 +46,8 @@ pub struct Call {
     wait: Cell<Duration>,
 }
 
-/// Raises an error while the breaker of a server is open.
-pub fn admit(server: &str) -> Result<Call, ClaimsError> {
-    // If the server was dropped meanwhile, connecting reports that.
-    admit_to(server, foreign::server(server).unwrap_or(Oid::INVALID), false)
-}
-
 /// Raises an error while the breaker of a server is open, and changes no state. Callers use it before they prepare a call.
-pub fn refuse_if_open(server: &str) -> Result<(), ClaimsError> {
-    foreign::server(server).map_or(Ok(()), |service| refuse_if_open_to(server, service))
-}
-
-/// Like [`refuse_if_open`], for a known oid of the server.
-pub fn refuse_if_open_to(server: &str, service: Oid) -> Result<(), ClaimsError> {
+pub fn refuse_if_open(server: &str, service: Oid) -> Result<(), ClaimsError> {
     match states::peek(service, |mut breaker, now| (breaker.admit(now, limits(), caller(false)), breaker)) {
         Some((Admission::Refuse { next_try }, breaker)) => Err(refusal(server, &breaker, next_try)),
         _ => Ok(()),
@@ -70,10 +59,11 @@ fn refusal(server: &str, breaker: &Breaker, next_try: i64) -> ClaimsError {
     CellError::BreakerOpen { server, failures: breaker.failures(), last_error, next_try: Moment(next_try) }.into()
 }
 
-/// Like [`admit`], for a known oid of the server. `is_own_call` says that no user's code can have made the call.
-pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, ClaimsError> {
+/// Raises an error while the breaker of a server is open. `is_own_call` says that no user's code can have made the call. If the server was
+/// dropped meanwhile, connecting reports that.
+pub fn admit(server: &str, service: Oid, is_own_call: bool) -> Result<AdmittedCall, ClaimsError> {
     let caller = caller(is_own_call);
-    let call = |trial| Call { service, caller, trial, is_reported: Cell::new(false), wait: Cell::default() };
+    let call = |trial| AdmittedCall { service, caller, trial, is_reported: Cell::new(false), wait: Cell::default() };
     if service == Oid::INVALID || states::has_no_failures(service) {
         return Ok(call(false));
     }
@@ -85,7 +75,7 @@ pub fn admit_to(server: &str, service: Oid, is_own_call: bool) -> Result<Call, C
     }
 }
 
-impl Call {
+impl AdmittedCall {
     /// Returns whether this is the one call by which the breaker tries whether the service is back.
     pub fn is_trial(&self) -> bool {
         self.trial
@@ -129,7 +119,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for AdmittedCall {
     fn drop(&mut self) {
         if self.trial && !self.is_reported.get() {
             self.change(|breaker, now| breaker.abandoned(now, self.caller));

@@ -25,11 +25,11 @@ const READING: Duration = Duration::from_millis(20);
 const RETURNS_PROCESS: &CStr = c"claims_begin";
 
 /// A call whose turn has come and that has a connection.
-pub(super) struct Call<'s, 'c> {
+pub(super) struct ServiceCall<'s, 'c> {
     service: &'s Service<'c>,
     commands: &'s [Command],
     request_bytes: usize,
-    admitted: breaker::Call,
+    admitted: breaker::AdmittedCall,
     /// `None` while it is replaced, and after the call.
     connection: Option<CachedConnection>,
     /// Whether the connection was cached. If it is dead, or leads to a server that has become read-only, the call is repeated once over
@@ -51,7 +51,7 @@ pub(super) struct Call<'s, 'c> {
     turn: Turn,
 }
 
-impl<'s, 'c> Call<'s, 'c> {
+impl<'s, 'c> ServiceCall<'s, 'c> {
     /// Waits until this session may call the service, and takes the cached connection or makes one.
     pub fn prepare(service: &'s Service<'c>, commands: &'s [Command], timeout: Duration) -> Result<Self, ClaimsError> {
         let request_bytes = request_bytes(commands)?;
@@ -62,14 +62,16 @@ impl<'s, 'c> Call<'s, 'c> {
         let mut turn = Turn::default();
         service.take(&mut turn, places_until)?;
         let (admitted, reused) = match &service.way {
-            Way::Catalog(..) => (breaker::admit(service.server)?, connection_cache::take(service.server)),
+            Way::Catalog(..) => {
+                (breaker::admit(service.server, service.oid(), false)?, connection_cache::take(service.server))
+            }
             Way::Address(address) => (
-                breaker::admit_to(service.server, address.oid, true)?,
+                breaker::admit(service.server, address.oid, true)?,
                 connection_cache::take_of(service.server, address.user),
             ),
         };
         admitted.waits(service.handed_wait.get());
-        let mut call = Call {
+        let mut call = ServiceCall {
             service,
             commands,
             request_bytes,
@@ -147,7 +149,7 @@ impl<'s, 'c> Call<'s, 'c> {
         Ok(())
     }
 
-    /// Sends the commands. [`Call::answer`] reports a failure.
+    /// Sends the commands. [`ServiceCall::answer`] reports a failure.
     pub fn send(&mut self) {
         self.sent_at = Instant::now();
         self.is_sent = self.connection.as_mut().is_some_and(|connection| connection.link.send(self.commands));
@@ -186,7 +188,7 @@ impl<'s, 'c> Call<'s, 'c> {
         }
     }
 
-    /// Like [`Call::answer`], for a session that has made other calls, too, and must not wait for another place meanwhile. Returns `None`
+    /// Like [`ServiceCall::answer`], for a session that has made other calls, too, and must not wait for another place meanwhile. Returns `None`
     /// if the caller must repeat the call when they have ended.
     pub fn answer_once<T>(
         mut self,
@@ -304,7 +306,7 @@ impl<'s, 'c> Call<'s, 'c> {
     }
 }
 
-impl Drop for Call<'_, '_> {
+impl Drop for ServiceCall<'_, '_> {
     /// Keeps the connection of a call that an error of this session has ended while it waited, for example a cancel.
     fn drop(&mut self) {
         if !self.awaits {
@@ -327,7 +329,7 @@ impl Service<'_> {
         timeout: Duration,
         read: impl FnOnce(Answer) -> Result<T, Mismatch>,
     ) -> Result<T, ClaimsError> {
-        let mut call = Call::prepare(self, commands, timeout)?;
+        let mut call = ServiceCall::prepare(self, commands, timeout)?;
         call.send();
         call.answer(Duration::ZERO, read)
     }

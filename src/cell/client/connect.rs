@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys::Oid;
 
 use super::connection_cache::CachedConnection;
-use super::places::Place;
+use super::places::ConnectionPlace;
 use super::servers::{self, Server};
 use crate::cell::errors::CellError;
 use crate::error::ClaimsError;
@@ -120,7 +120,7 @@ pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnec
         user: *user,
         version: *version,
         link,
-        place: Place::taken(*oid, now),
+        place: ConnectionPlace::taken(*oid, now),
         unread: VecDeque::new(),
     })
 }

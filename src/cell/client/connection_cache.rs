@@ -14,7 +14,7 @@ use pgrx::pg_sys::Oid;
 
 use super::answer::Answer;
 use super::confirmed;
-use super::places::Place;
+use super::places::ConnectionPlace;
 use super::settlement::Settlement;
 use crate::kernel::settings;
 use pg::libpq::{Link, Reply, Trouble};
@@ -29,7 +29,7 @@ pub struct CachedConnection {
     pub version: u64,
     pub link: Link,
     /// Its place among the connections of the service.
-    pub place: Place,
+    pub place: ConnectionPlace,
     /// The answers that the service still owes, in their order.
     pub unread: VecDeque<Unread>,
 }
@@ -54,7 +54,7 @@ impl CachedConnection {
         };
         let records: usize = self.unread.iter().map(records).sum();
         let times = u32::try_from(records / RECORDS_PER_TIMEOUT).unwrap_or(u32::MAX);
-        Duration::from_millis(settings::service_timeout().unsigned_abs()).saturating_mul(times)
+        settings::service_timeout().saturating_mul(times)
     }
 
     /// Reads the answers that come before the one that the caller waits for: to settlements that were sent after earlier transactions.

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use claims_model::ids::MAX_ID;
+use claims_model::ids::{Ids, MAX_ID};
 
 use super::Service;
 use super::answer::wrong;
 use super::question::{Question, question};
 use crate::error::ClaimsError;
-
-/// The first and the last id of a range.
-pub type Ids = (i64, i64);
 
 /// The things that this database may do with a range, as the service says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +24,12 @@ impl Service<'_> {
     /// range: if the answer is lost, so is the range. A range that overlaps one of `existing` is a wrong answer.
     pub fn lease_id_range(
         &self,
-        cell_id: i64,
         id_space: &str,
         (size, continue_after, at_most): (i64, i64, i64),
         existing: &[Ids],
         timeout: Duration,
     ) -> Result<Ids, ClaimsError> {
+        let cell_id = self.cell_id;
         let lease = question! {
             "SELECT pg_catalog.lower(r), pg_catalog.upper(r) OPERATOR(pg_catalog.-) 1
                FROM claims.lease_id_range({cell_id}, {id_space}, {size}, {continue_after}, {at_most}, true) r",
@@ -49,39 +46,25 @@ impl Service<'_> {
 
     /// Has the service confirm a range that it has just given. Anything but that it is leased to this cell is a wrong answer: then the
     /// range was another one than that which the service has recorded.
-    pub fn confirm_new_range(
-        &self,
-        cell_id: i64,
-        id_space: &str,
-        range: Ids,
-        timeout: Duration,
-    ) -> Result<(), ClaimsError> {
-        self.ask_one(confirm(cell_id, id_space, range), timeout, |(state,): (String,)| match state.as_str() {
+    pub fn confirm_new_range(&self, id_space: &str, range: Ids, timeout: Duration) -> Result<(), ClaimsError> {
+        self.ask_one(self.confirm(id_space, range), timeout, |(state,): (String,)| match state.as_str() {
             "leased" => Ok(()),
             other => Err(wrong(format!("{other}: {} to {}", range.0, range.1))),
         })
     }
 
     /// Asks whether this database may use a range.
-    pub fn confirm_id_range(
-        &self,
-        cell_id: i64,
-        id_space: &str,
-        range: Ids,
-        timeout: Duration,
-    ) -> Result<RangeState, ClaimsError> {
-        self.ask_one(confirm(cell_id, id_space, range), timeout, |(state,): (String,)| match state.as_str() {
+    pub fn confirm_id_range(&self, id_space: &str, range: Ids, timeout: Duration) -> Result<RangeState, ClaimsError> {
+        self.ask_one(self.confirm(id_space, range), timeout, |(state,): (String,)| match state.as_str() {
             "leased" => Ok(RangeState::Leased),
             "closed" | "foreign" => Ok(RangeState::Forbidden),
             "unknown" => Ok(RangeState::Unknown),
             other => Err(wrong(other)),
         })
     }
-}
 
-fn confirm(cell_id: i64, id_space: &str, (first, last): Ids) -> Question {
-    question! {
-        "SELECT claims.confirm_id_range({cell_id}, {id_space}, {first}, {last})",
-        cell_id, id_space, first, last
+    fn confirm(&self, id_space: &str, (first, last): Ids) -> Question {
+        let cell_id = self.cell_id;
+        question! { "SELECT claims.confirm_id_range({cell_id}, {id_space}, {first}, {last})", cell_id, id_space, first, last }
     }
 }

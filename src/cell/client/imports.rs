@@ -11,16 +11,15 @@ use crate::error::ClaimsError;
 /// The reasons why the service does not claim a record.
 pub const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];
 
-/// A record that the service did not claim.
-pub struct RefusedRecord {
-    /// Position in the list, from 0.
-    pub place: usize,
+/// The reason why the service did not claim a record.
+#[derive(Clone)]
+pub struct ImportRefusal {
     pub reason: String,
     /// The cell that has the name.
     pub holder: Option<i64>,
 }
 
-impl RefusedRecord {
+impl ImportRefusal {
     /// Returns whether another attempt may succeed: a lease or another transaction holds the name.
     pub fn is_temporary(&self) -> bool {
         matches!(self.reason.as_str(), "busy" | "leased" | "recent")
@@ -34,24 +33,23 @@ pub struct ImportList<'l> {
 }
 
 impl Service<'_> {
-    /// Claims records without a lease. Returns those that were not claimed. With `preview` it claims none.
+    /// Claims records without a lease. Returns the positions in the list, from 0, of those that were not claimed. With `preview` it claims none.
     pub fn import_records(
         &self,
-        cell_id: i64,
         list: &ImportList,
         naming: &RequiredNaming,
         preview: bool,
         timeout: Duration,
-    ) -> Result<Vec<RefusedRecord>, ClaimsError> {
+    ) -> Result<Vec<(usize, ImportRefusal)>, ClaimsError> {
         let import = question! {
             "SELECT place, outcome, holder_cell_id
                FROM claims.require_naming({naming}), claims.import_records({cell_id}, {records}, {preview})",
-            cell_id, records = list.json, preview, naming = *naming
+            cell_id = self.cell_id, records = list.json, preview, naming = *naming
         };
         let refused = |(place, reason, holder): (i64, Option<String>, Option<i64>)| {
             let in_list = usize::try_from(place).ok().filter(|place| *place < list.records);
             let reason = one_of(reason, &REASONS)?.ok_or_else(|| wrong("null"))?;
-            Ok(RefusedRecord { place: in_list.ok_or_else(|| wrong(place))?, reason, holder })
+            Ok((in_list.ok_or_else(|| wrong(place))?, ImportRefusal { reason, holder }))
         };
         self.ask_rows(import.limited(), 0..=list.records, timeout, refused)
     }

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::Service;
 use super::answer::{Answer, each_asked, each_once, one_of, wrong};
-use super::call::Call;
+use super::call::ServiceCall;
 use super::naming::RequiredNaming;
-use super::presented::{self, Presented, presenting};
+use super::presented::Presented;
 use super::question::{interval, question};
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
 use crate::error::ClaimsError;
@@ -26,7 +26,6 @@ const MAX_LISTED: i32 = 10_000;
 const PORTION: usize = 500;
 
 pub struct BeginRequest {
-    pub cell_id: i64,
     pub lease: Uuid,
     /// A JSON list of records.
     pub creates: String,
@@ -60,27 +59,27 @@ pub struct LeasePage {
 impl BeginRequest {
     /// Returns the call that begins the lease, without a wait for names, and presents an epoch. WHERE checks the required naming before the
     /// lease begins. The second column is the process that has answered, by which the connection knows whether it is always the same one.
-    fn command(&self, presented: Presented) -> Command {
-        let BeginRequest { cell_id, lease, creates, destroys, cell_xid, naming, .. } = self;
+    fn command(&self, cell_id: i64, presented: Presented) -> Command {
+        let BeginRequest { lease, creates, destroys, cell_xid, naming, .. } = self;
         let begin = question! {
             prepared c"claims_begin":
             "SELECT claims.begin_update_text(claims.acting_cell({cell_id}, {presented}), {creates}, {destroys}, {lease}, {cell_xid}),
                     pg_catalog.pg_backend_pid()
               WHERE (claims.require_naming({naming}) IS NULL) IS NOT NULL",
-            cell_id = *cell_id, creates = creates.as_str(), destroys = destroys.as_str(), lease = *lease,
+            cell_id, creates = creates.as_str(), destroys = destroys.as_str(), lease = *lease,
             cell_xid = *cell_xid, naming = *naming, presented
         };
-        begin.command::<Begun>(1..=1)
+        begin.command::<BeginAnswer>(1..=1)
     }
 
     fn begun(&self, answer: Answer) -> Result<(), Mismatch> {
-        let (begun, _process): Begun = answer.only()?;
+        let (begun, _process): BeginAnswer = answer.only()?;
         if begun == self.lease { Ok(()) } else { Err(wrong(begun)) }
     }
 }
 
 /// The lease that has begun, and the process that has answered.
-type Begun = (Uuid, i64);
+type BeginAnswer = (Uuid, i64);
 
 /// The time that a service has to answer once the answer of another one was awaited.
 const GRACE: Duration = Duration::from_millis(20);
@@ -93,18 +92,20 @@ pub fn begin_together(
     requests: &[(&Service, &BeginRequest, Duration)],
     has_begun: impl Fn(usize, Presented),
 ) -> Result<Vec<Result<Presented, ClaimsError>>, ClaimsError> {
-    let first =
-        |(service, request, _): &(&Service, &BeginRequest, Duration)| presented::first(request.cell_id, service.name());
-    let presented: Vec<_> = requests.iter().map(first).collect();
-    let commands: Vec<_> = requests.iter().zip(&presented).map(|((_, request, _), it)| request.command(*it)).collect();
+    let presented: Vec<_> = requests.iter().map(|(service, ..)| service.first_presented()).collect();
+    let command = |((service, request, _), presented): (&(&Service, &BeginRequest, _), &_)| {
+        request.command(service.cell_id, *presented)
+    };
+    let commands: Vec<_> = requests.iter().zip(&presented).map(command).collect();
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|at| requests[*at].0.oid().to_u32());
-    let mut calls: Vec<(usize, Call)> = Vec::new();
+    let mut calls: Vec<(usize, ServiceCall)> = Vec::new();
     let prepare_all = || {
         // The session waits for a place without having a turn anywhere. It has connections to services with smaller oids only.
         for at in order {
             let (service, _, limit) = requests[at];
-            let mut call = Call::prepare(service, std::slice::from_ref(&commands[at]), service.time_left(limit))?;
+            let mut call =
+                ServiceCall::prepare(service, std::slice::from_ref(&commands[at]), service.time_left(limit))?;
             call.pause();
             calls.push((at, call));
         }
@@ -142,7 +143,7 @@ impl Service<'_> {
     /// otherwise the lease does not count as begun. Returns the epoch that the service has accepted.
     pub fn begin(&self, request: &BeginRequest, limit: Duration) -> Result<Presented, ClaimsError> {
         let begin = |presented| {
-            let begin = request.command(presented);
+            let begin = request.command(self.cell_id, presented);
             let left = self.time_left(limit);
             let read = |answer: Answer| request.begun(answer);
             let Some(HandedWait { time, priority }) = request.wait else { return self.run(&[begin], left, read) };
@@ -155,31 +156,30 @@ impl Service<'_> {
             let wait = wait.command::<(String, String)>(1..=1);
             self.run_waiting(time, &[wait, begin], left, read)
         };
-        presenting(request.cell_id, self.name(), self.shower(request.cell_id, limit), begin)
-            .map(|(presented, ())| presented)
+        self.presenting(limit, begin).map(|(presented, ())| presented)
     }
 
     /// Returns the largest number of records that a batch may have, at least 1.
-    pub fn batch_limit(&self, cell_id: i64, timeout: Duration) -> Result<usize, ClaimsError> {
-        self.ask_one(question! { "SELECT claims.batch_limit({cell_id})", cell_id }, timeout, |(limit,): (i64,)| {
+    pub fn batch_limit(&self, timeout: Duration) -> Result<usize, ClaimsError> {
+        let limit = question! { "SELECT claims.batch_limit({cell_id})", cell_id = self.cell_id };
+        self.ask_one(limit, timeout, |(limit,): (i64,)| {
             usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(|| wrong(limit))
         })
     }
 
     /// Commits a lease. Returns `false` if it had been committed before.
-    pub fn commit(&self, cell_id: i64, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
+    pub fn commit(&self, lease: Uuid, timeout: Duration) -> Result<bool, ClaimsError> {
         let settlement = Settlement { commits: vec![lease], ..Settlement::default() };
         let commit = |presented| {
             let read = |answer: Answer| answer.only().map(|(is_new,): (bool,)| is_new);
-            self.run(&[settlement.command(cell_id, presented)], timeout, read)
+            self.run(&[settlement.command(self.cell_id, presented)], timeout, read)
         };
-        presenting(cell_id, self.name(), self.shower(cell_id, timeout), commit).map(|(_, is_new)| is_new)
+        self.presenting(timeout, commit).map(|(_, is_new)| is_new)
     }
 
     /// Returns the outcomes of leases; `None` for an unknown lease.
     pub fn lease_outcomes(
         &self,
-        cell_id: i64,
         leases: &[Uuid],
         timeout: Duration,
     ) -> Result<Vec<(Uuid, Option<String>)>, ClaimsError> {
@@ -188,7 +188,7 @@ impl Service<'_> {
         }
         let outcomes = question! {
             "SELECT lease, claims.lease_outcome({cell_id}, lease) FROM pg_catalog.unnest({leases}) AS lease",
-            cell_id, leases
+            cell_id = self.cell_id, leases
         };
         self.ask(outcomes, leases.len()..=leases.len(), timeout, |rows: Vec<(Uuid, Option<String>)>| {
             for (_, outcome) in &rows {
@@ -219,33 +219,28 @@ impl Service<'_> {
     /// Settles leases, and presents an epoch, unless a pass has presented it before.
     pub fn settle_leases(
         &self,
-        cell_id: i64,
         presented: Option<Presented>,
         (commits, rollbacks): (&[Uuid], &[Uuid]),
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
         let settlement = Settlement::of(commits, rollbacks);
-        self.run(&[settlement.listed(cell_id, presented)], timeout, |answer| settlement.each_settled(answer))
+        self.run(&[settlement.listed(self.cell_id, presented)], timeout, |answer| settlement.each_settled(answer))
     }
 
     /// Like [`Service::settle_leases`], with the epoch that is committed here. Call it in a transaction.
     pub fn settle_own_leases(
         &self,
-        cell_id: i64,
-        commits: &[Uuid],
-        rollbacks: &[Uuid],
+        leases: (&[Uuid], &[Uuid]),
         timeout: Duration,
     ) -> Result<Vec<Settled>, ClaimsError> {
-        let leases = (commits, rollbacks);
-        let settle = |presented| self.settle_leases(cell_id, Some(presented), leases, self.time_left(timeout));
-        presenting(cell_id, self.name(), self.shower(cell_id, timeout), settle).map(|(_, settled)| settled)
+        let settle = |presented| self.settle_leases(Some(presented), leases, self.time_left(timeout));
+        self.presenting(timeout, settle).map(|(_, settled)| settled)
     }
 
     /// Returns a page of a cell's outstanding leases. The service's clock, which dated the leases, says how old they are. A lease dated as far
     /// in the future, and one minute more, counts as stale: its age is unknown, and fencing it first is safe.
     pub fn list_leases(
         &self,
-        cell_id: i64,
         after: Option<String>,
         max_results: i64,
         stale_after: Interval,
@@ -259,7 +254,7 @@ impl Service<'_> {
                     OR created_at OPERATOR(pg_catalog.>) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) '1 minute'::pg_catalog.interval
                         OPERATOR(pg_catalog.+) pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds}))
                FROM claims.list_leases({cell_id}, {after}, {max_results})",
-            cell_id, after, max_results = i32::try_from(max_results).unwrap_or(i32::MAX), months, days, seconds
+            cell_id = self.cell_id, after, max_results = i32::try_from(max_results).unwrap_or(i32::MAX), months, days, seconds
         };
         let most = usize::try_from(max_results).unwrap_or(0);
         self.ask(list, 0..=most, timeout, |rows: Vec<(Uuid, Option<Xid8>, String, bool)>| {
@@ -277,7 +272,6 @@ impl Service<'_> {
     /// Returns the leases of a cell that hold some of the buckets and are at most `max_age` seconds old. There may be any number of buckets.
     pub fn holders(
         &self,
-        cell_id: i64,
         buckets: &[RefusedBucket],
         max_age: f64,
         timeout: Duration,
@@ -290,7 +284,7 @@ impl Service<'_> {
               WHERE l.lease_uuid OPERATOR(pg_catalog.=) ANY (SELECT r.lease_uuid
                         FROM pg_catalog.unnest({portions}) AS portion
                        CROSS JOIN LATERAL claims.get_records(portion::pg_catalog.jsonb) AS r)",
-            cell_id, most = MAX_LISTED, max_age,
+            cell_id = self.cell_id, most = MAX_LISTED, max_age,
             portions = buckets.chunks(PORTION).map(|portion| json!(portion).to_string()).collect::<Vec<_>>()
         };
         self.ask(holders, 0..=MAX_LISTED.unsigned_abs() as usize, timeout, |rows: Vec<(Uuid, Option<Xid8>)>| {

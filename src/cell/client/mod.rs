@@ -43,6 +43,7 @@ pub use self::connect::{can_be_one, is_of_own_wrapper, is_one};
 use self::answer::{Answer, FromRow};
 use self::connect::{Address, must_be_one};
 use self::connection_cache::CachedConnection;
+use self::places::NewConnection;
 use self::question::Question;
 use self::turns::Turn;
 use crate::cell::errors::CellError;
@@ -60,6 +61,7 @@ use pg::{foreign, wait, xact};
 /// The service of a foreign server, for one cell.
 pub struct Service<'c> {
     server: &'c str,
+    pub cell_id: i64,
     way: Way<'c>,
     /// How long calls have waited for answers.
     waited: Cell<Duration>,
@@ -74,7 +76,7 @@ pub struct Service<'c> {
 /// The way to make a connection if none is cached.
 enum Way<'c> {
     /// Looks the address up in the catalog at that moment, in the current transaction.
-    Catalog(&'c Connection, i64),
+    Catalog(&'c Connection),
     /// Uses an address that was looked up before, for calls outside of transactions.
     Address(Address),
 }
@@ -83,23 +85,24 @@ impl<'c> Service<'c> {
     /// Returns the service, or raises an error unless `server` is a foreign server that may be used.
     pub fn new(connection: &'c Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
+        let service = Service::by(server, cell_id, Way::Catalog(connection));
         if !connection_cache::is_there(server) {
-            breaker::refuse_if_open(server)?;
+            breaker::refuse_if_open(server, service.oid())?;
             must_be_one(connection, server)?;
         }
-        Ok(Service::by(server, Way::Catalog(connection, cell_id)))
+        Ok(service)
     }
 
     /// Like [`Service::new`], and looks the address up now, so that it can be called after the current transaction.
     pub fn resolved(connection: &Connection, server: &'c str, cell_id: i64) -> Result<Self, ClaimsError> {
         must_be_leader()?;
         connection_cache::close_outdated();
-        Ok(Service::by(server, Way::Address(connect::address(connection, server, cell_id)?)))
+        Ok(Service::by(server, cell_id, Way::Address(connect::address(connection, server, cell_id)?)))
     }
 
-    fn by(server: &'c str, way: Way<'c>) -> Self {
+    fn by(server: &'c str, cell_id: i64, way: Way<'c>) -> Self {
         let (waited, handed_wait, gives_way) = Default::default();
-        Service { server, way, waited, handed_wait, gives_way, deadline: None }
+        Service { server, cell_id, way, waited, handed_wait, gives_way, deadline: None }
     }
 
     /// Has every call end at a deadline, also while it connects. Such an end is [`CellError::ServiceSilent`].
@@ -198,14 +201,12 @@ impl<'c> Service<'c> {
 
     /// Waits until this session may call the service, for the first time or after a pause.
     fn take(&self, turn: &mut Turn, deadline: Instant) -> Result<(), ClaimsError> {
-        match &self.way {
-            Way::Catalog(..) => {
-                // If the server was dropped meanwhile, connecting reports that.
-                let service = foreign::server(self.server).unwrap_or(Oid::INVALID);
-                turn.come(self.server, service, deadline, || breaker::refuse_if_open(self.server))
-            }
-            Way::Address(address) => turn.come(self.server, address.oid, deadline, || Ok(())),
-        }
+        let service = self.oid();
+        let before_waiting = || match &self.way {
+            Way::Catalog(..) => breaker::refuse_if_open(self.server, service),
+            Way::Address(..) => Ok(()),
+        };
+        turn.come(self.server, service, deadline, before_waiting)
     }
 
     /// Connects, in a turn. If the service has no place for another connection, waits for one until a deadline, and for its turn once
@@ -213,12 +214,12 @@ impl<'c> Service<'c> {
     fn find_place(
         &self,
         deadline: Instant,
-        call: &breaker::Call,
+        call: &breaker::AdmittedCall,
         turn: &mut Turn,
     ) -> Result<(CachedConnection, Duration), ClaimsError> {
         let service = self.oid();
         // If the service is found to be down meanwhile, this call fails as others do, unless it is the one that tries.
-        let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open_to(self.server, service) };
+        let go_on = || if call.is_trial() { Ok(()) } else { breaker::refuse_if_open(self.server, service) };
         let before_waiting = || {
             turn.pause();
             // Without shared memory there is no worker, either, which settles the leases that were begun over these connections.
@@ -227,9 +228,8 @@ impl<'c> Service<'c> {
             }
         };
         let gives_way = self.gives_way.get() && !self.handed_wait.get().is_zero();
-        let connect = || self.connect();
-        let (connection, waited) =
-            places::find(self.server, service, deadline, gives_way, connect, before_waiting, go_on)?;
+        let new = NewConnection { server: self.server, service, deadline, gives_way };
+        let (connection, waited) = places::find(new, || self.connect(), before_waiting, go_on)?;
         if waited > Duration::ZERO
             && let Err(error) = self.take(turn, deadline)
         {
@@ -249,8 +249,8 @@ impl<'c> Service<'c> {
 
     fn connect(&self) -> Result<CachedConnection, ClaimsError> {
         match &self.way {
-            Way::Catalog(connection, cell_id) => {
-                connect::open(&connect::address(connection, self.server, *cell_id)?, self.deadline)
+            Way::Catalog(connection) => {
+                connect::open(&connect::address(connection, self.server, self.cell_id)?, self.deadline)
             }
             Way::Address(address) => connect::open(address, self.deadline),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::Service;
-use super::answer::{Column, one_of, row, wrong};
+use super::answer::{AnswerColumn, one_of, row, wrong};
 use super::question::{Json, question};
 use crate::cell::availability::HolderHere;
 use crate::error::ClaimsError;
@@ -19,15 +19,15 @@ const MAX_RECORDS: usize = 10_000;
 const STATUS_NAMES: [&str; 5] = ["ACTIVE", "LEASE_CREATING", "LEASE_DESTROYING", "TRANSFERRING", "UNSPECIFIED"];
 
 /// The claim, or the reservation, that prevents a cell from claiming a name.
-pub struct Holder {
+pub struct NameHolder {
     pub cell_id: Option<i64>,
     pub source_type: Option<String>,
     pub source_id: Option<String>,
 }
 
-impl From<HolderHere> for Holder {
+impl From<HolderHere> for NameHolder {
     fn from(HolderHere { holder_cell_id, source_type, source_id }: HolderHere) -> Self {
-        Holder { cell_id: holder_cell_id, source_type, source_id }
+        NameHolder { cell_id: holder_cell_id, source_type, source_id }
     }
 }
 
@@ -57,7 +57,7 @@ row! {
 /// The name of a claim's status.
 pub struct Status(pub String);
 
-impl Column for Status {
+impl AnswerColumn for Status {
     fn read(name: Option<String>) -> Result<Self, Mismatch> {
         Ok(Status(one_of(name, &STATUS_NAMES)?.unwrap_or_else(|| "UNSPECIFIED".to_owned())))
     }
@@ -65,7 +65,7 @@ impl Column for Status {
 
 impl Service<'_> {
     /// Returns the holder of a name, or `None` if the name is free.
-    pub fn holder(&self, bucket_type: &str, name: &str, timeout: Duration) -> Result<Option<Holder>, ClaimsError> {
+    pub fn holder(&self, bucket_type: &str, name: &str, timeout: Duration) -> Result<Option<NameHolder>, ClaimsError> {
         type Row = (Option<String>, Option<i64>, Option<String>, Option<String>);
         let holder = question! {
             prepared c"claims_holder":
@@ -74,7 +74,7 @@ impl Service<'_> {
         };
         let holders = self.ask_rows(holder, 0..=1, timeout, |(reason, cell_id, source_type, source_id): Row| {
             one_of(reason, &REASONS)?;
-            Ok(Holder { cell_id, source_type, source_id })
+            Ok(NameHolder { cell_id, source_type, source_id })
         });
         Ok(holders?.pop())
     }

@@ -24,13 +24,13 @@ pub fn id() -> i64 {
 
 /// Returns the place.
 pub fn own() -> Place {
-    let place::Location { host, directory, file } = place::location();
+    let place::ServerLocation { host, directory, file } = place::location();
     Place::new(&background::database_identity(), &format!("{host}\0{directory}\0{file}"), place::timeline())
 }
 
 /// Returns the machine and the directory in words.
 pub fn address() -> String {
-    let place::Location { host, directory, .. } = place::location();
+    let place::ServerLocation { host, directory, .. } = place::location();
     let plain = |character: char| if character.is_control() { '?' } else { character };
     format!("{host}:{directory}").chars().map(plain).take(ADDRESS_CHARS).collect()
 }

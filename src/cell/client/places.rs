@@ -44,13 +44,13 @@ thread_local! {
     /// The position of this session among those that wait. Left by the guard [`Queued`], or at the exit of the process.
     static OWN: Cell<Option<Ticket>> = const { Cell::new(None) };
     /// This session's open connections.
-    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<OpenConnection>> = const { RefCell::new(Vec::new()) };
     static HAS_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// An open connection that is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Open {
+struct OpenConnection {
     service: ServiceKey,
     /// Its number, if other sessions can ask for it.
     holder: Option<usize>,
@@ -67,16 +67,16 @@ pub fn are_in_order() -> bool {
 }
 
 /// A guard that counts an open connection, and gives its place to the session that has waited for the longest time.
-pub struct Place {
-    open: Open,
+pub struct ConnectionPlace {
+    open: OpenConnection,
     taken_at: Instant,
     /// The session gives its place to no other one before this time has passed, unless it does not use it.
     least: Duration,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Counts a connection of which the attempt has begun at `since`.
-    pub fn taken(service: Oid, since: Instant) -> Place {
+    pub fn taken(service: Oid, since: Instant) -> ConnectionPlace {
         let (service, now) = (key(service), Instant::now());
         clean_up_at_exit();
         let can_be_asked = idle_sockets::can_be_asked();
@@ -89,12 +89,12 @@ impl Place {
             }
             (is_counted, holder)
         });
-        let open = Open { service, holder: holder.and_then(|(_, holder)| holder) };
+        let open = OpenConnection { service, holder: holder.and_then(|(_, holder)| holder) };
         if holder.is_some_and(|(is_counted, _)| is_counted) {
             OPEN.with_borrow_mut(|all| all.push(open));
         }
         let least = places::least_time(now.saturating_duration_since(since));
-        Place { open, taken_at: now, least }
+        ConnectionPlace { open, taken_at: now, least }
     }
 
     /// Notes that a call uses the connection from now on.
@@ -122,7 +122,7 @@ impl Place {
         if self.demand() != Demand::Now {
             return false;
         }
-        let timeout = Duration::from_millis(settings::service_timeout().unsigned_abs());
+        let timeout = settings::service_timeout();
         let kept_for =
             PLACES.read(|places| places.kept_for(self.open.service, self.least, timeout)).unwrap_or_default();
         now.saturating_duration_since(self.taken_at) >= kept_for
@@ -149,7 +149,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let at = OPEN.with_borrow(|open| open.iter().position(|open| *open == self.open));
         if let Some(at) = at {
@@ -160,7 +160,7 @@ impl Drop for Place {
 }
 
 /// Gives the place of a closed connection to the session that has waited for the longest time.
-fn closed(Open { service, holder }: Open, is_counted: bool) {
+fn closed(OpenConnection { service, holder }: OpenConnection, is_counted: bool) {
     let to_wake = PLACES.write(|places| {
         if let Some(holder) = holder {
             places.let_go(holder);
@@ -254,15 +254,21 @@ fn clean_up_at_exit() {
     }
 }
 
-/// Connects. If the service has no place for another connection, or others wait for one already, waits in order until a deadline.
+/// A call that needs a new connection.
+pub struct NewConnection<'s> {
+    pub server: &'s str,
+    pub service: Oid,
+    /// Until when it may wait for a place.
+    pub deadline: Instant,
+    /// Whether it does not wait: other sessions come first.
+    pub gives_way: bool,
+}
+
+/// Connects. If the service has no place for another connection, or others wait for one already, waits in order until the deadline.
 /// `before_waiting` is called once before that, and must leave nothing that the holder of a place could wait for. `go_on` is asked after
-/// each sleep, and its error ends the waiting. With `gives_way` it does not wait: other sessions come first. Returns how long it has waited,
-/// too.
+/// each sleep, and its error ends the waiting. Returns how long it has waited, too.
 pub fn find<T>(
-    server: &str,
-    service: Oid,
-    deadline: Instant,
-    gives_way: bool,
+    NewConnection { server, service, deadline, gives_way }: NewConnection,
     connect: impl Fn() -> Result<T, ClaimsError>,
     before_waiting: impl FnOnce(),
     go_on: impl Fn() -> Result<(), ClaimsError>,
@@ -346,7 +352,7 @@ impl Attempts {
         (chance != Chance::None).then_some(self.next)
     }
 
-    /// Returns whether a good chance was none: the process at the service, whose place it was, must have ended by now.
+    /// Returns whether all attempts with a good chance have failed. The process at the service that had the place must have ended by now.
     fn has_failed(&mut self, now: Instant) -> bool {
         let was_last = self.pause == LONGEST_PAUSE;
         self.pause = self.pauses.pause();

@@ -9,7 +9,7 @@ use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
 use super::answer::FromRow;
-use pg::libpq::{Command, Expected};
+use pg::libpq::{Command, ExpectedRows};
 use pg::xid8::Xid8;
 
 /// The texts of a statement's parameters; `None` is NULL.
@@ -147,7 +147,7 @@ impl Question {
     /// Returns the command for an answer of so many rows.
     pub fn command<R: FromRow>(self, rows: RangeInclusive<usize>) -> Command {
         let Question { name, text, types, values, .. } = self;
-        Command { name, text, types, values, expected: Expected::rows(rows, R::COLUMNS) }
+        Command { name, text, types, values, expected: ExpectedRows::rows(rows, R::COLUMNS) }
     }
 
     /// Returns about how many bytes a command sends.

@@ -18,12 +18,13 @@ use crate::error::ClaimsError;
 use crate::kernel::catalog;
 use pg::libpq::Mismatch;
 
-/// A range of a cell's claims, and the profiles by which its names are compared.
+/// A range of a cell's claims, and how it is compared.
 pub struct Span<'s> {
-    pub cell_id: i64,
     pub source_type: &'s str,
     pub range: &'s SourceRange,
     pub naming: &'s RequiredNaming,
+    /// Claims that have changed within this time are not corrected.
+    pub recent: Interval,
 }
 
 /// A discrepancy that the service reports.
@@ -42,11 +43,11 @@ pub struct Report {
 
 impl Service<'_> {
     pub fn digest_records(&self, span: &Span, timeout: Duration) -> Result<Digest, ClaimsError> {
-        let Span { cell_id, source_type, range: SourceRange { above, up_to }, naming } = *span;
+        let Span { source_type, range: SourceRange { above, up_to }, naming, .. } = *span;
         let digest = question! {
             "SELECT records, pg_catalog.encode(digest, 'hex')
                FROM claims.require_naming({naming}), claims.digest_records({cell_id}, {source_type}, {above}, {up_to})",
-            cell_id, source_type, above, up_to, naming
+            cell_id = self.cell_id, source_type, above, up_to, naming
         };
         self.ask_one(digest.limited(), timeout, |(records, hex): (i64, String)| {
             let bytes = (0..hex.len() / 2)
@@ -58,12 +59,12 @@ impl Service<'_> {
 
     /// Returns the source id of the `records`-th claim of a range, or `None` if there are fewer.
     pub fn nth_source(&self, span: &Span, records: i64, timeout: Duration) -> Result<Option<String>, ClaimsError> {
-        let Span { cell_id, source_type, range: SourceRange { above, up_to }, .. } = *span;
+        let Span { source_type, range: SourceRange { above, up_to }, .. } = *span;
         let nth = question! {
             "SELECT source_id
                FROM claims.list_records({cell_id}, {source_type}, NULL, {records}, {above}, {up_to})
              OFFSET {records} OPERATOR(pg_catalog.-) 1",
-            cell_id, source_type, above, up_to, records = i32::try_from(records).unwrap_or(i32::MAX)
+            cell_id = self.cell_id, source_type, above, up_to, records = i32::try_from(records).unwrap_or(i32::MAX)
         };
         self.ask_rows(nth.limited(), 0..=1, timeout, |(id,): (String,)| Ok(id)).map(|mut ids| ids.pop())
     }
@@ -73,11 +74,10 @@ impl Service<'_> {
         &self,
         span: &Span,
         expected: &str,
-        recent: Interval,
         corrected: Option<&[Uuid]>,
         timeout: Duration,
     ) -> Result<Vec<Report>, ClaimsError> {
-        let Span { cell_id, source_type, range: SourceRange { above, up_to }, naming } = *span;
+        let Span { source_type, range: SourceRange { above, up_to }, naming, recent } = *span;
         let (months, days, seconds) = interval(recent);
         let verify = question! {
             "SELECT discrepancy, bucket_type, bucket_value,
@@ -88,7 +88,7 @@ impl Service<'_> {
                FROM claims.require_naming({naming}),
                     claims.verify_records({cell_id}, {source_type}, {above}, {up_to}, {expected},
                         pg_catalog.make_interval(months => {months}, days => {days}, secs => {seconds}), {correct}, {extra})",
-            cell_id, source_type, above, up_to, expected = Json(expected), months, days, seconds,
+            cell_id = self.cell_id, source_type, above, up_to, expected = Json(expected), months, days, seconds,
             correct = corrected.is_some(), extra = corrected, naming
         };
         // The service compares at most this many claims on each side.

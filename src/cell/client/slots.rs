@@ -8,7 +8,8 @@ use crate::error::ClaimsError;
 
 impl Service<'_> {
     /// Holds a slot for verification, or holds it for longer. Returns `false` if the service has no free one. 0 seconds give it back.
-    pub fn hold_verification_slot(&self, cell_id: i64, seconds: i32, timeout: Duration) -> Result<bool, ClaimsError> {
+    pub fn hold_verification_slot(&self, seconds: i32, timeout: Duration) -> Result<bool, ClaimsError> {
+        let cell_id = self.cell_id;
         let hold = question! { "SELECT claims.hold_verification_slot({cell_id}, {seconds})", cell_id, seconds };
         self.ask_one(hold, timeout, |(is_held,): (bool,)| Ok(is_held))
     }

@@ -19,36 +19,36 @@ const MAX_SERVICES: usize = 64;
 
 /// The breaker of one service.
 #[derive(Clone, Copy, FromBytes)]
-pub struct Slot {
+pub struct BreakerSlot {
     /// 0 for a free slot.
     database: u32,
     server: u32,
     breaker: Breaker,
 }
 
-impl Slot {
+impl BreakerSlot {
     fn is_of(&self, server: Oid) -> bool {
         self.server == server.to_u32() && self.database == own_database()
     }
 }
 
-pub static SHARED: Locked<[Slot; MAX_SERVICES]> = Locked::new(c"claims breakers");
+pub static SHARED: Locked<[BreakerSlot; MAX_SERVICES]> = Locked::new(c"claims breakers");
 
 thread_local! {
     /// The services that this session has called, without shared memory.
-    static OWN: RefCell<Vec<Slot>> = const { RefCell::new(Vec::new()) };
+    static OWN: RefCell<Vec<BreakerSlot>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns whether a service has no failures. Then its state does not change, and a shared lock is enough.
 pub fn has_no_failures(server: Oid) -> bool {
-    let read = |slots: &[Slot]| slots.iter().any(|slot| slot.is_of(server) && slot.breaker.has_no_failures());
+    let read = |slots: &[BreakerSlot]| slots.iter().any(|slot| slot.is_of(server) && slot.breaker.has_no_failures());
     SHARED.read(|slots| read(slots)).unwrap_or_else(|| OWN.with_borrow(|own| read(own)))
 }
 
 /// Passes a copy of a service's breaker to `read`. Returns `None` if the service was not called yet.
 pub fn peek<T>(server: Oid, read: impl Fn(Breaker, i64) -> T) -> Option<T> {
     let now = Moment::now().0;
-    let found = |slots: &[Slot]| slots.iter().find(|slot| slot.is_of(server)).map(|slot| slot.breaker);
+    let found = |slots: &[BreakerSlot]| slots.iter().find(|slot| slot.is_of(server)).map(|slot| slot.breaker);
     let breaker = SHARED.read(|slots| found(slots)).unwrap_or_else(|| OWN.with_borrow(|own| found(own)))?;
     Some(read(breaker, now))
 }
@@ -65,7 +65,7 @@ pub fn with<T>(server: Oid, change: impl Fn(&mut Breaker, i64) -> T) -> T {
             let known = own.iter().position(|slot| slot.is_of(server));
             let index = known.unwrap_or_else(|| if own.len() < MAX_SERVICES { own.len() } else { replaceable(own) });
             if index == own.len() {
-                own.push(Slot { database: 0, server: 0, breaker: Breaker::new(now) });
+                own.push(BreakerSlot { database: 0, server: 0, breaker: Breaker::new(now) });
             }
             change(breaker_at(own, index, server, now), now)
         })
@@ -73,23 +73,23 @@ pub fn with<T>(server: Oid, change: impl Fn(&mut Breaker, i64) -> T) -> T {
 }
 
 /// Returns the breaker in a slot, or a new one if the slot belongs to another service.
-fn breaker_at(slots: &mut [Slot], index: usize, server: Oid, now: i64) -> &mut Breaker {
+fn breaker_at(slots: &mut [BreakerSlot], index: usize, server: Oid, now: i64) -> &mut Breaker {
     let slot = &mut slots[index];
     if !slot.is_of(server) {
-        *slot = Slot { database: own_database(), server: server.to_u32(), breaker: Breaker::new(now) };
+        *slot = BreakerSlot { database: own_database(), server: server.to_u32(), breaker: Breaker::new(now) };
     }
     &mut slot.breaker
 }
 
 /// Returns the index of a free slot, or of the service that has been without failures for the longest time.
-fn replaceable(slots: &[Slot]) -> usize {
-    let weight = |slot: &Slot| (slot.database != 0, !slot.breaker.has_no_failures(), slot.breaker.since());
+fn replaceable(slots: &[BreakerSlot]) -> usize {
+    let weight = |slot: &BreakerSlot| (slot.database != 0, !slot.breaker.has_no_failures(), slot.breaker.since());
     (0..slots.len()).min_by_key(|index| weight(&slots[*index])).unwrap_or(0)
 }
 
 /// Returns the services of this database that were called.
 pub fn known() -> Vec<(Oid, Breaker)> {
-    let own_of = |slots: &[Slot]| -> Vec<(Oid, Breaker)> {
+    let own_of = |slots: &[BreakerSlot]| -> Vec<(Oid, Breaker)> {
         let of_here = slots.iter().filter(|slot| slot.database == own_database());
         of_here.map(|slot| (Oid::from(slot.server), slot.breaker)).collect()
     };

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use claims_model::queue::{ServiceKey, Ticket};
-use claims_model::turns::{Arrival, Turns};
+use claims_model::turns::{TurnArrival, Turns};
 use pgrx::pg_sys::Oid;
 
 use super::places::{self, key};
@@ -19,22 +19,22 @@ pub static TURNS: Locked<Turns> = Locked::new(c"claims turns");
 
 /// The place of this process among the callers of a service.
 #[derive(Clone, Copy)]
-enum Place {
+enum CallerPlace {
     Calling(ServiceKey),
     Waiting(ServiceKey, Ticket),
 }
 
-impl Place {
+impl CallerPlace {
     fn service(self) -> ServiceKey {
         match self {
-            Place::Calling(service) | Place::Waiting(service, _) => service,
+            CallerPlace::Calling(service) | CallerPlace::Waiting(service, _) => service,
         }
     }
 }
 
 thread_local! {
     /// The places of this process, at most one for each service. Left by the guard [`Turn`], or at the exit of the process.
-    static OWN: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+    static OWN: RefCell<Vec<CallerPlace>> = const { RefCell::new(Vec::new()) };
     static HAS_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -43,7 +43,7 @@ fn has_place(service: ServiceKey) -> bool {
 }
 
 /// Sets the place of this process among the callers of a service.
-fn take_place(place: Place) {
+fn take_place(place: CallerPlace) {
     OWN.with_borrow_mut(|own| {
         own.retain(|other| other.service() != place.service());
         own.push(place);
@@ -93,9 +93,9 @@ impl Turn {
         let arrival = TURNS.write(|turns| {
             let arrival = turns.arrive(key, limit, background::own_sleeper(), self.ticket);
             match arrival {
-                Arrival::Now(_) => take_place(Place::Calling(key)),
-                Arrival::Wait(ticket) => take_place(Place::Waiting(key, ticket)),
-                Arrival::Uncounted | Arrival::Full => {}
+                TurnArrival::Now(_) => take_place(CallerPlace::Calling(key)),
+                TurnArrival::Wait(ticket) => take_place(CallerPlace::Waiting(key, ticket)),
+                TurnArrival::Uncounted | TurnArrival::Full => {}
             }
             arrival
         });
@@ -105,13 +105,13 @@ impl Turn {
             CellError::TooManyCalls { server: server.to_owned(), limit }
         };
         match arrival {
-            Some(Arrival::Now(ticket)) => {
+            Some(TurnArrival::Now(ticket)) => {
                 self.ticket = Some(ticket);
                 Ok(())
             }
-            None | Some(Arrival::Uncounted) => Ok(()),
-            Some(Arrival::Full) => Err(too_many().into()),
-            Some(Arrival::Wait(ticket)) => {
+            None | Some(TurnArrival::Uncounted) => Ok(()),
+            Some(TurnArrival::Full) => Err(too_many().into()),
+            Some(TurnArrival::Wait(ticket)) => {
                 self.ticket = Some(ticket);
                 before_waiting()?;
                 let since = Instant::now();
@@ -137,7 +137,7 @@ fn comes(ticket: Ticket, key: ServiceKey, deadline: Instant) -> bool {
         let take = |turns: &mut Turns| {
             let is_taken = turns.take(ticket);
             if is_taken {
-                take_place(Place::Calling(key));
+                take_place(CallerPlace::Calling(key));
             }
             is_taken
         };
@@ -158,7 +158,7 @@ fn leave_all() {
     services.into_iter().for_each(leave);
 }
 
-/// Ends the call of this process to a service, or its waiting, and wakes those whose turn comes thereby.
+/// Ends the call of this process to a service, or its waiting, and wakes the processes whose turn it is then.
 fn leave(service: ServiceKey) {
     let place = OWN
         .with_borrow_mut(|own| own.iter().position(|place| place.service() == service).map(|at| own.swap_remove(at)));
@@ -166,11 +166,11 @@ fn leave(service: ServiceKey) {
     let limit = settings::max_service_calls();
     TURNS.write(|turns| {
         let service = match place {
-            Place::Calling(service) => {
+            CallerPlace::Calling(service) => {
                 turns.end(service);
                 service
             }
-            Place::Waiting(service, ticket) => {
+            CallerPlace::Waiting(service, ticket) => {
                 turns.give_up(ticket);
                 service
             }

@@ -5,9 +5,11 @@
 
 use std::time::Duration;
 
+use claims_model::ids::Ids;
+
 use super::declare::MAX_LOW_WATER;
 use crate::arguments;
-use crate::cell::client::ids::{Ids, RangeState};
+use crate::cell::client::ids::RangeState;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::errors::CellError;
@@ -70,8 +72,8 @@ pub fn refill<G: Transactions>(
         return Ok(Refilled { leased: 0, has_sequences });
     }
     let service = transactions.in_database(|connection| Service::resolved(connection, server, cell_id))?;
-    epoch::act_as(transactions, &service, cell_id)?;
-    let pass = Refill { transactions, service: &service, cell_id };
+    epoch::act_as(transactions, &service)?;
+    let pass = Refill { transactions, service: &service };
     let (mut leased, mut failure) = (0, None);
     for declared in &due {
         match pass.one(declared)? {
@@ -97,11 +99,10 @@ fn needs_range(connection: &Connection, declared: &IdSequence) -> bool {
 struct Refill<'r, G> {
     transactions: &'r G,
     service: &'r Service<'r>,
-    cell_id: i64,
 }
 
 /// The next step for a sequence.
-enum Step {
+enum RefillStep {
     Nothing,
     /// Lease a range of this size, after this id, up to this one, that overlaps none of these.
     Lease((i64, i64, i64), Vec<Ids>),
@@ -114,7 +115,7 @@ impl<G: Transactions> Refill<'_, G> {
     fn one(&self, declared: &IdSequence) -> Result<Result<i64, ClaimsError>, G::Error> {
         for (is_current, range) in [(true, declared.current), (false, declared.next)] {
             let Some(range) = range else { continue };
-            let state = || self.service.confirm_id_range(self.cell_id, &declared.id_space, range, ANSWER_TIMEOUT);
+            let state = || self.service.confirm_id_range(&declared.id_space, range, ANSWER_TIMEOUT);
             match self.ask(state)? {
                 Ok(RangeState::Leased) => {}
                 Ok(RangeState::Forbidden) => {
@@ -133,14 +134,14 @@ impl<G: Transactions> Refill<'_, G> {
         let mut leased = 0;
         match step {
             Err(error) => return Ok(Err(error)),
-            Ok(Step::Nothing) => return Ok(Ok(0)),
-            Ok(Step::Apply) => {}
-            Ok(Step::Lease(limits, existing)) => {
+            Ok(RefillStep::Nothing) => return Ok(Ok(0)),
+            Ok(RefillStep::Apply) => {}
+            Ok(RefillStep::Lease(limits, existing)) => {
                 let (service, space) = (self.service, &declared.id_space);
                 let lease = || {
-                    let range = service.lease_id_range(self.cell_id, space, limits, &existing, ANSWER_TIMEOUT)?;
+                    let range = service.lease_id_range(space, limits, &existing, ANSWER_TIMEOUT)?;
                     // Once in a million ids. So a service that mixes up its answers gives no ids of another cell.
-                    service.confirm_new_range(self.cell_id, space, range, ANSWER_TIMEOUT).map(|()| range)
+                    service.confirm_new_range(space, range, ANSWER_TIMEOUT).map(|()| range)
                 };
                 let range = match self.ask(lease)? {
                     Ok(range) => range,
@@ -185,14 +186,14 @@ impl<G: Transactions> Refill<'_, G> {
         } else if !is_current && now.next == declared.next {
             now.next = None;
         }
-        sequences::record(connection, &now, self.cell_id);
+        sequences::record(connection, &now, self.service.cell_id);
         Ok(())
     }
 
     /// Stores a leased range. If another pass has stored one meanwhile, this range is lost.
     fn store_next(&self, connection: &Connection, declared: &IdSequence, range: Ids) {
         if let Some(now) = sequences::lock(connection, declared.oid).filter(|now| now.next.is_none()) {
-            sequences::record(connection, &IdSequence { next: Some(range), ..now }, self.cell_id);
+            sequences::record(connection, &IdSequence { next: Some(range), ..now }, self.service.cell_id);
         }
     }
 
@@ -204,7 +205,7 @@ impl<G: Transactions> Refill<'_, G> {
         };
         // PostgreSQL has no sequence of one value. A single id at the end of a space stays unused.
         if next.0 == next.1 && now.current.is_none_or(|current| current.1.checked_add(1) != Some(next.0)) {
-            sequences::record(connection, &IdSequence { next: None, ..now }, self.cell_id);
+            sequences::record(connection, &IdSequence { next: None, ..now }, self.service.cell_id);
             return Ok(());
         }
         let follows = now.current.filter(|current| current.1.checked_add(1) == Some(next.0));
@@ -218,35 +219,35 @@ impl<G: Transactions> Refill<'_, G> {
             None if sequence.continue_with(connection, next) => next,
             None => return Err(CellError::SequenceBusy { name: sequence.name }.into()),
         };
-        sequences::record(connection, &IdSequence { current: Some(current), next: None, ..now }, self.cell_id);
+        sequences::record(connection, &IdSequence { current: Some(current), next: None, ..now }, self.service.cell_id);
         Ok(())
     }
 }
 
-fn step(connection: &Connection, declared: &IdSequence) -> Result<Step, ClaimsError> {
+fn step(connection: &Connection, declared: &IdSequence) -> Result<RefillStep, ClaimsError> {
     let (Some(now), Some(sequence)) =
         (sequences::lock(connection, declared.oid), sequences::sequence(connection, declared.oid))
     else {
-        return Ok(Step::Nothing);
+        return Ok(RefillStep::Nothing);
     };
-    let Some(limits) = sequence.limits.filter(|_| sequence.is_permanent) else { return Ok(Step::Nothing) };
+    let Some(limits) = sequence.limits.filter(|_| sequence.is_permanent) else { return Ok(RefillStep::Nothing) };
     if let Some(range) = now.current
         && !limits.fit(range)
     {
         return Err(altered(&sequence, range));
     }
     if now.next.is_some() {
-        return Ok(Step::Apply);
+        return Ok(RefillStep::Apply);
     }
     if now.current.is_some() && sequence.remaining(connection) >= now.low_water {
-        return Ok(Step::Nothing);
+        return Ok(RefillStep::Nothing);
     }
     // A sequence that counts by more than one uses up more ids.
     let wanted = now.low_water.min(MAX_LOW_WATER).saturating_mul(2).max(RANGE);
     let size = wanted.saturating_mul(limits.increment).min(2 * MAX_LOW_WATER);
     // No range ends with the smallest id, so this one begins a block.
     let after = now.current.map_or(i64::MIN, |range| range.1);
-    Ok(Step::Lease((size, after, limits.of_type.1), sequences::ranges(connection, &now.id_space)))
+    Ok(RefillStep::Lease((size, after, limits.of_type.1), sequences::ranges(connection, &now.id_space)))
 }
 
 fn unknown(connection: &Connection, declared: &IdSequence, range: Ids) -> ClaimsError {

@@ -11,7 +11,7 @@ use super::rows::{self, LockedRows};
 use super::statements::{BatchCounts, CollidingName, ImportKey};
 use crate::cell::claimed::expected::{Attribute, ClaimedRow};
 use crate::cell::client::Service;
-use crate::cell::client::imports::{ImportList, RefusedRecord};
+use crate::cell::client::imports::{ImportList, ImportRefusal};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
 use crate::error::ClaimsError;
@@ -39,7 +39,7 @@ const LOCKED: &str = "locked";
 const LEASED: &str = "leased";
 
 /// A batch that is being imported, in the current transaction.
-pub struct Batch<'b, 'c> {
+pub struct ImportBatch<'b, 'c> {
     connection: &'b Connection,
     expected: &'b Expected<'c>,
     service: &'b Service<'c>,
@@ -59,15 +59,6 @@ struct Refusals {
     colliding: Vec<CollidingName>,
 }
 
-/// The reason why a name could not be claimed.
-#[derive(Clone)]
-pub struct Refusal {
-    reason: String,
-    /// The cell that has the name.
-    holder: Option<i64>,
-    is_temporary: bool,
-}
-
 /// The claims that rows need. Not every row can have one.
 struct Needed {
     claims: Vec<ExpectedClaim>,
@@ -77,7 +68,7 @@ struct Needed {
     unclaimable: i64,
 }
 
-impl<'b, 'c> Batch<'b, 'c> {
+impl<'b, 'c> ImportBatch<'b, 'c> {
     pub fn new(
         connection: &'b Connection,
         expected: &'b Expected<'c>,
@@ -86,7 +77,7 @@ impl<'b, 'c> Batch<'b, 'c> {
         per_call: usize,
     ) -> Self {
         let (naming, counts) = (expected.naming(), BatchCounts::default());
-        Batch { connection, expected, service, key, naming, per_call, counts, sent: 0 }
+        ImportBatch { connection, expected, service, key, naming, per_call, counts, sent: 0 }
     }
 
     /// Imports the rows of a range. Rows that other transactions hold become leftovers.
@@ -143,8 +134,10 @@ impl<'b, 'c> Batch<'b, 'c> {
         for (claim, refusal) in self.ask(claims, false)? {
             match refusal {
                 None => {}
-                Some(Refusal { is_temporary: true, .. }) => refusals.temporary.push(claim),
-                Some(Refusal { reason, holder, .. }) => refusals.colliding.push(colliding_name(claim, &reason, holder)),
+                Some(refusal) if refusal.is_temporary() => refusals.temporary.push(claim),
+                Some(ImportRefusal { reason, holder }) => {
+                    refusals.colliding.push(colliding_name(claim, &reason, holder))
+                }
             }
         }
         Ok(refusals)
@@ -161,7 +154,7 @@ impl<'b, 'c> Batch<'b, 'c> {
         for (claim, refusal) in self.ask(claims, true)? {
             match refusal {
                 None => later.extend(doubles.before(&claim).map(|first| (first.to_owned(), claim))),
-                Some(Refusal { reason, holder, .. }) => colliding.push(colliding_name(claim, &reason, holder)),
+                Some(ImportRefusal { reason, holder }) => colliding.push(colliding_name(claim, &reason, holder)),
             }
         }
         if later.is_empty() {
@@ -198,9 +191,10 @@ impl<'b, 'c> Batch<'b, 'c> {
         &self,
         mut claims: Vec<ExpectedClaim>,
         preview: bool,
-    ) -> Result<Vec<(ExpectedClaim, Option<Refusal>)>, ClaimsError> {
+    ) -> Result<Vec<(ExpectedClaim, Option<ImportRefusal>)>, ClaimsError> {
         claims.sort_by(|a, b| source_range::compare(&a.source_id, &b.source_id));
         let mut answered = Vec::with_capacity(claims.len());
+        let other_source = ImportRefusal { reason: OTHER_SOURCE.to_owned(), holder: Some(self.key.cell_id) };
         for round in 1.. {
             let mut seen = HashSet::with_capacity(claims.len());
             let is_first = |claim: &ExpectedClaim| seen.insert((claim.bucket_type().to_owned(), claim.value.clone()));
@@ -216,7 +210,7 @@ impl<'b, 'c> Batch<'b, 'c> {
                     let refusal = by_name.get(&(other.bucket_type(), other.value.as_str())).copied().flatten().cloned();
                     match refusal {
                         Some(refusal) if refusal.reason == OTHER_SOURCE && round < ROUNDS => next.push(other),
-                        None => answered.push((other, Some(Refusal::other_source(self.key.cell_id)))),
+                        None => answered.push((other, Some(other_source.clone()))),
                         refusal => answered.push((other, refusal)),
                     }
                 }
@@ -236,15 +230,11 @@ impl<'b, 'c> Batch<'b, 'c> {
         claims: Vec<ExpectedClaim>,
         preview: bool,
         waits: bool,
-    ) -> Result<Vec<(ExpectedClaim, Option<Refusal>)>, ClaimsError> {
-        let mut refusals: HashMap<usize, Refusal> = HashMap::new();
+    ) -> Result<Vec<(ExpectedClaim, Option<ImportRefusal>)>, ClaimsError> {
+        let mut refusals: HashMap<usize, ImportRefusal> = HashMap::new();
         for (nth, portion) in claims.chunks(self.per_call).enumerate() {
             let refused = self.claim(portion, preview, waits || nth > 0)?;
-            refusals.extend(refused.into_iter().map(|one| {
-                let is_temporary = one.is_temporary();
-                let RefusedRecord { place, reason, holder } = one;
-                (nth * self.per_call + place, Refusal { reason, holder, is_temporary })
-            }));
+            refusals.extend(refused.into_iter().map(|(place, refusal)| (nth * self.per_call + place, refusal)));
         }
         let with_refusal = |(place, claim)| (claim, refusals.remove(&place));
         Ok(claims.into_iter().enumerate().map(with_refusal).collect())
@@ -252,24 +242,23 @@ impl<'b, 'c> Batch<'b, 'c> {
 
     /// Has the service claim a portion, or with `preview` look at it. Where others of the range were claimed before, it waits for the cell's
     /// rate: to begin the range again would use up the rate for those.
-    fn claim(&self, portion: &[ExpectedClaim], preview: bool, waits: bool) -> Result<Vec<RefusedRecord>, ClaimsError> {
+    fn claim(
+        &self,
+        portion: &[ExpectedClaim],
+        preview: bool,
+        waits: bool,
+    ) -> Result<Vec<(usize, ImportRefusal)>, ClaimsError> {
         let json = list_json(portion)?;
         let list = ImportList { json: &json, records: portion.len() };
         let deadline = Instant::now() + RATE_TIMEOUT;
         loop {
-            match self.service.import_records(self.key.cell_id, &list, &self.naming, preview, ANSWER_TIMEOUT) {
+            match self.service.import_records(&list, &self.naming, preview, ANSWER_TIMEOUT) {
                 Err(error) if error.is_remote_limit() && waits && Instant::now() < deadline => {
                     wait::sleep(RATE_INTERVAL)
                 }
                 answer => return answer,
             }
         }
-    }
-}
-
-impl Refusal {
-    fn other_source(cell_id: i64) -> Self {
-        Refusal { reason: OTHER_SOURCE.to_owned(), holder: Some(cell_id), is_temporary: false }
     }
 }
 

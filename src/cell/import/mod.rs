@@ -17,8 +17,8 @@ use claims_model::rate::{self, BatchPace};
 use claims_model::source_range::SourceRange;
 use claims_model::{BadInput, Problem};
 
-use self::batch::Batch;
-use self::statements::{ImportKey, ImportState};
+use self::batch::ImportBatch;
+use self::statements::{BatchCounts, ImportKey, ImportState};
 use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::import::errors::{ImportError, ImportProgress, notice_of_import};
@@ -46,7 +46,6 @@ use pg::{wait, xact};
     ]
 );
 
-const MAX_BATCH: i32 = 10_000;
 /// Interval between notices.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
 /// Interval between attempts to import rows that other transactions hold.
@@ -55,7 +54,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after the service has refused a batch because of the cell's rate.
 const LIMIT_INTERVAL: Duration = Duration::from_millis(500);
-/// How long an import that gets nowhere because of the cell's limits goes on. Then it ends with the error, and can be continued.
+/// How long an import continues that the cell's limits let send nothing. Then it ends with the error, and can be continued.
 const LIMITED_TIMEOUT: Duration = Duration::from_secs(300);
 /// Timeout of the question for the cell's limit.
 const LIMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,7 +62,7 @@ const LIMIT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// An import that this session has begun.
-struct Call {
+struct ImportCall {
     key: ImportKey,
     /// Number of rows in a batch.
     batch: i64,
@@ -87,7 +86,7 @@ struct Call {
 }
 
 thread_local! {
-    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+    static CALL: RefCell<Option<ImportCall>> = const { RefCell::new(None) };
 }
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -105,13 +104,11 @@ fn begin_import(
     CALL.set(None);
     let call = spi::connect(|connection| {
         arguments::require!(cell_id, service, source_type, batch_size);
-        let catalog = catalog::current(connection);
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        let batch = in_range(batch_size, MAX_BATCH, "batch_size", "1 to 10000")?;
-        let pace = rows_per_second.map(|rows| in_range(rows, i32::MAX, "rows_per_second", "1 to 2147483647"));
-        let pace = pace.transpose()?;
-        let span = max_runtime.map(|runtime| arguments::span(runtime, "max_runtime")).transpose()?;
+        let source_type = reading::source_type_of(connection, cell_id, &source_type)?;
+        let batch = arguments::batch_size(batch_size)?;
+        let in_range = |rows| arguments::in_range(rows, i32::MAX, "rows_per_second", "1 to 2147483647");
+        let pace = rows_per_second.map(in_range).transpose()?;
+        let deadline = arguments::end_of_runtime(max_runtime, began)?;
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
         }
@@ -119,10 +116,9 @@ fn begin_import(
         begin(connection, &key)?;
         // At most a second's rows at once, so that no pause is long.
         let batch = pace.map_or(batch, |pace| batch.min(pace));
-        let deadline = span.map(|span| began + Duration::from_micros(span.as_micros().unsigned_abs() as u64));
         let (pace, retried_up_to) = (BatchPace::new(pace.map(|pace| pace as f64)), String::new());
         let (noticed, retried) = (began, began);
-        Ok::<_, ClaimsError>(Call {
+        Ok::<_, ClaimsError>(ImportCall {
             key,
             batch,
             pace,
@@ -142,13 +138,6 @@ fn begin_import(
     Ok(())
 }
 
-fn in_range(number: i32, most: i32, name: &str, allowed: &'static str) -> Result<i64, ClaimsError> {
-    if (1..=most).contains(&number) {
-        return Ok(number.into());
-    }
-    Err(BadInput::new(name, Problem::OutOfRange { allowed }).into())
-}
-
 fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
     let expected = Expected::at(connection, &key.source_type, &key.service);
     must_have_columns(&expected, key)?;
@@ -156,7 +145,7 @@ fn begin(connection: &Connection, key: &ImportKey) -> Result<(), ClaimsError> {
         return Err(ImportError::Running { source_type: key.source_type.clone(), pid }.into());
     }
     let service = Service::new(connection, &key.service, key.cell_id)?;
-    epoch::act_as(connection, &service, key.cell_id).map_err(unreachable)?;
+    epoch::act_as(connection, &service).map_err(unreachable)?;
     key.begin(connection, expected.estimated_rows());
     Ok(())
 }
@@ -182,10 +171,8 @@ fn import_step(
     let call = CALL.take();
     let (mut call, state, is_finished) = spi::connect(|connection| {
         arguments::require!(cell_id, source_type);
-        let catalog = catalog::current(connection);
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, first_name) = arguments::source_type(&source_type, &catalog.types)?;
-        let is_of = |call: &Call| (call.key.cell_id, &call.key.source_type) == (cell_id, &first_name);
+        let first_name = reading::source_type_of(connection, cell_id, &source_type)?;
+        let is_of = |call: &ImportCall| (call.key.cell_id, &call.key.source_type) == (cell_id, &first_name);
         let mut call = call.filter(is_of).ok_or(ImportError::NotBegun { source_type: source_type.clone() })?;
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
@@ -211,7 +198,7 @@ fn import_step(
     Ok(TableIterator::once((is_over, pause)))
 }
 
-impl Call {
+impl ImportCall {
     /// Imports a batch, and tries leftovers again. Returns the state after that, and whether nothing is left.
     fn step(&mut self, connection: &Connection) -> Result<(ImportState, bool), ClaimsError> {
         let key = self.key.clone();
@@ -221,7 +208,7 @@ impl Call {
         must_have_columns(&expected, &key)?;
         let service = Service::new(connection, &key.service, key.cell_id)?;
         let began = self.began.elapsed();
-        let mut batch = Batch::new(connection, &expected, &service, &key, self.per_call);
+        let mut batch = ImportBatch::new(connection, &expected, &service, &key, self.per_call);
         let before = (state.is_read, state.source_id.clone());
         let has_leftovers = match self.import_next(connection, &expected, &mut batch, &mut state) {
             Err(error) if error.is_remote_limit() && self.may_be_limited() => {
@@ -234,10 +221,10 @@ impl Call {
         };
         self.limited_since = None;
         self.pace.add(began, batch.sent);
-        let is_finished = state.is_read && !has_leftovers;
-        let counts = batch.counts;
-        self.rows += counts.rows;
-        key.advance(connection, &state, &counts, self.rate().round() as i64, is_finished);
+        self.rows += batch.counts.rows;
+        let (rate, is_finished) = (self.rate().round() as i64, state.is_read && !has_leftovers);
+        let counts = BatchCounts { rate, is_finished, ..batch.counts };
+        key.advance(connection, &state, &counts);
         state.rows_done += counts.rows;
         state.collisions += counts.collisions;
         Ok((state, is_finished))
@@ -248,7 +235,7 @@ impl Call {
         &mut self,
         connection: &Connection,
         expected: &Expected,
-        batch: &mut Batch,
+        batch: &mut ImportBatch,
         state: &mut ImportState,
     ) -> Result<bool, ClaimsError> {
         let has_range = !state.is_read;
@@ -267,14 +254,14 @@ impl Call {
         }
     }
 
-    /// Returns whether the import goes on although the service has refused the last batches by a limit of the cell.
+    /// Returns whether the import continues although the service has refused the last batches by a limit of the cell.
     fn may_be_limited(&mut self) -> bool {
         self.limited_since.get_or_insert_with(Instant::now).elapsed() < LIMITED_TIMEOUT
     }
 
     /// Sends smaller batches from now on, and the next one in a while: the service has refused one by a limit of the cell.
     fn slow_down(&mut self, service: &Service, columns: usize) -> Result<(), ClaimsError> {
-        let most = service.batch_limit(self.key.cell_id, LIMIT_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
+        let most = service.batch_limit(LIMIT_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
         let was_smaller = self.per_call <= most;
         self.per_call = self.per_call.min(most);
         // Each row can have a name in each column.
@@ -286,7 +273,7 @@ impl Call {
     }
 
     /// Tries rows again that other transactions held. Returns whether some are left.
-    fn retry(&mut self, connection: &Connection, batch: &mut Batch, is_read: bool) -> Result<bool, ClaimsError> {
+    fn retry(&mut self, connection: &Connection, batch: &mut ImportBatch, is_read: bool) -> Result<bool, ClaimsError> {
         if self.retried_up_to.is_empty() && self.retried.elapsed() < RETRY_INTERVAL && !is_read {
             return Ok(true);
         }
@@ -356,7 +343,7 @@ fn import_cursor(cell_id: Option<i64>, after: Option<String>, max_results: Optio
     let position = spi::connect(|connection| {
         arguments::require!(cell_id, max_results);
         access::act_here_for(&catalog::current(connection), cell_id)?;
-        preview::page_size(max_results)?;
+        arguments::page_size(max_results)?;
         let Some(after) = after else { return Ok::<_, ClaimsError>(0) };
         let position = after.parse::<i64>().ok().filter(|position| *position >= 0);
         position.ok_or_else(|| BadInput::new("after", Problem::BadCursor).into())

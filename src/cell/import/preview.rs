@@ -4,27 +4,24 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::source_range::{self, SourceRange};
 use claims_model::{BadInput, Problem};
 
-use super::batch::{self, Batch, INVALID};
+use super::batch::{self, INVALID, ImportBatch};
 use super::doubles::Doubles;
 use super::must_have_columns;
 use super::statements::{CollidingName, ImportKey};
 use crate::arguments;
-use crate::cell::claimed::expected::RowLock;
+use crate::cell::claimed::expected::ShareLock;
 use crate::cell::client::imports::REASONS;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::import::errors::ImportError;
 use crate::cell::reading;
 use crate::cell::verify::expected::Expected;
 use crate::error::ClaimsError;
-use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::xact;
 
 /// Number of rows in a call to the service.
 const BATCH: i64 = 1000;
-
-const MAX_RESULTS: i32 = 10_000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -51,10 +48,8 @@ fn preview_import(
 > {
     let rows = spi::connect(|connection| {
         arguments::require!(cell_id, service, source_type, max_results);
-        let catalog = catalog::current(connection);
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        let page = Page { size: page_size(max_results)?, only: outcome.map(reason).transpose()? };
+        let source_type = reading::source_type_of(connection, cell_id, &source_type)?;
+        let page = Page { size: arguments::page_size(max_results)?, only: outcome.map(reason).transpose()? };
         let after = arguments::source_range(after, None).map_err(|_| BadInput::new("after", Problem::BadCursor))?.above;
         if xact::uses_transaction_snapshot() {
             return Err(ImportError::OldSnapshot.into());
@@ -66,13 +61,6 @@ fn preview_import(
         (bucket_type, value, source_id.clone(), reason, holder, source_id)
     };
     Ok(TableIterator::new(rows.into_iter().map(row)))
-}
-
-pub fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
-    match usize::try_from(max_results) {
-        Ok(size) if (1..=MAX_RESULTS).contains(&max_results) => Ok(size),
-        _ => Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into()),
-    }
 }
 
 /// The names to list.
@@ -99,7 +87,7 @@ fn list(
     let expected = Expected::at(connection, &key.source_type, &key.service);
     must_have_columns(&expected, key)?;
     let service = Service::new(connection, &key.service, key.cell_id)?;
-    let batch = Batch::new(connection, &expected, &service, key, batch::PER_CALL);
+    let batch = ImportBatch::new(connection, &expected, &service, key, batch::PER_CALL);
     let doubles = Doubles::find(&expected);
     let Page { size, only } = wanted;
     let (mut page, mut bytes) = (Vec::<CollidingName>::new(), 0);
@@ -108,7 +96,7 @@ fn list(
         range.up_to = expected.end_of(&range, BATCH);
         let attributes = expected.attributes().iter();
         let rows = attributes.flat_map(|attribute| {
-            attribute.in_range(connection, &range, RowLock::None).into_iter().map(move |row| (attribute.clone(), row))
+            attribute.in_range(connection, &range, ShareLock::None).into_iter().map(move |row| (attribute.clone(), row))
         });
         let mut found = batch.preview(rows.collect(), &doubles)?;
         found.retain(|name| only.as_ref().is_none_or(|only| name.reason == *only));

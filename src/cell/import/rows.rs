@@ -10,7 +10,7 @@ use std::rc::Rc;
 use claims_model::source_range::SourceRange;
 use pgrx::PgSqlErrorCode as Code;
 
-use crate::cell::claimed::expected::{Attribute, ClaimedRow, RowLock};
+use crate::cell::claimed::expected::{Attribute, ClaimedRow, ShareLock};
 use crate::cell::verify::expected::Expected;
 use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
@@ -25,10 +25,10 @@ pub struct LockedRows {
 /// Reads and locks the rows of a range. It reads them once, unless another transaction has locked one of them.
 pub fn of_range(connection: &Connection, expected: &Expected, range: &SourceRange) -> LockedRows {
     let read = |row_lock| each_attribute(expected, |attribute| attribute.in_range(connection, range, row_lock));
-    let all = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(read(RowLock::ShareOrError)));
+    let all = subtransaction(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || Ok::<_, ()>(read(ShareLock::ShareOrError)));
     match all {
         Ok(rows) => LockedRows { rows, locked_by_others: Vec::new() },
-        Err(_) => rest(read(RowLock::Share), read(RowLock::None)),
+        Err(_) => rest(read(ShareLock::Share), read(ShareLock::None)),
     }
 }
 
@@ -36,13 +36,13 @@ pub fn of_range(connection: &Connection, expected: &Expected, range: &SourceRang
 pub fn of_ids(connection: &Connection, expected: &Expected, ids: &[String]) -> LockedRows {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let read = |row_lock| each_attribute(expected, |attribute| attribute.with_ids(connection, &ids, row_lock));
-    rest(read(RowLock::Share), read(RowLock::None))
+    rest(read(ShareLock::Share), read(ShareLock::None))
 }
 
 /// Reads rows by their source ids, as committed now.
 pub fn unlocked(connection: &Connection, expected: &Expected, ids: &[String]) -> Vec<(Rc<Attribute>, ClaimedRow)> {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    each_attribute(expected, |attribute| attribute.with_ids(connection, &ids, RowLock::None))
+    each_attribute(expected, |attribute| attribute.with_ids(connection, &ids, ShareLock::None))
 }
 
 fn each_attribute(

@@ -93,6 +93,10 @@ pub struct BatchCounts {
     pub rows: i64,
     pub collisions: i64,
     pub skipped: i64,
+    /// Rows a second, of the whole call.
+    pub rate: i64,
+    /// Whether nothing is left to import.
+    pub is_finished: bool,
 }
 
 impl ImportKey {
@@ -109,17 +113,10 @@ impl ImportKey {
     }
 
     /// Stores the position and the counts after a batch.
-    pub fn advance(
-        &self,
-        connection: &Connection,
-        state: &ImportState,
-        counts: &BatchCounts,
-        rate: i64,
-        is_finished: bool,
-    ) {
+    pub fn advance(&self, connection: &Connection, state: &ImportState, counts: &BatchCounts) {
         let ImportKey { cell_id, source_type, service } = self;
         let ImportState { source_id, is_read, .. } = state;
-        let BatchCounts { rows, collisions, skipped } = *counts;
+        let BatchCounts { rows, collisions, skipped, rate, is_finished } = *counts;
         advance_run(
             connection,
             *cell_id,

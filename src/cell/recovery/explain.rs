@@ -53,7 +53,7 @@ fn explain_lease(
         let lease = from_pg_uuid(required(lease_uuid, "lease_uuid")?);
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let service = Service::new(connection, &server, cell_id)?;
-        explain_one(connection, &service, cell_id, lease).map_err(unreachable)
+        explain_one(connection, &service, lease).map_err(unreachable)
     })?;
     let Explained { lease, at_service, local, xact_status, verdict, advice } = explained;
     let now = Moment::now();
@@ -82,13 +82,8 @@ struct Explained {
     advice: &'static str,
 }
 
-fn explain_one(
-    connection: &Connection,
-    service: &Service,
-    cell_id: i64,
-    lease: Uuid,
-) -> Result<Explained, ClaimsError> {
-    let outcome = service.lease_outcomes(cell_id, &[lease], ANSWER_TIMEOUT)?.pop().and_then(|(_, outcome)| outcome);
+fn explain_one(connection: &Connection, service: &Service, lease: Uuid) -> Result<Explained, ClaimsError> {
+    let outcome = service.lease_outcomes(&[lease], ANSWER_TIMEOUT)?.pop().and_then(|(_, outcome)| outcome);
     let outstanding = match outcome.as_deref() {
         Some("outstanding") => service.outstanding(lease, ANSWER_TIMEOUT)?,
         _ => None,

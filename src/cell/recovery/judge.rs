@@ -99,7 +99,7 @@ pub fn step(connection: &Connection, candidate: &JudgedLease) -> Step {
 
 /// Judges each lease once, and fences those that need it.
 pub fn judge(connection: &Connection, candidates: &[JudgedLease]) -> Vec<(Uuid, Verdict)> {
-    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let deadline = Instant::now() + settings::wait_timeout();
     let steps = steps(connection, candidates);
     let to_fence = leases_where(&steps, |step| matches!(step, Step::FenceAndRollback | Step::FenceAndWait));
     let fenced = fence(connection, to_fence.clone(), deadline);

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use claims_model::judge::Verdict;
-use claims_model::{BadInput, Problem};
 use uuid::Uuid;
 
 use super::judge::{JudgedLease, judge};
@@ -25,9 +24,6 @@ use crate::kernel::{access, catalog, settings};
 use pg::prelude::*;
 use pg::spi;
 use pg::xact;
-
-/// Maximum number of leases in a page, which is also the service's limit for one call that settles.
-const MAX_PAGE: i32 = 10_000;
 
 /// The page size of the background worker.
 const WORKERS_PAGE: i64 = 1000;
@@ -83,13 +79,9 @@ fn reconcile(
         let cell_id = arguments::required(cell_id, "cell_id")?;
         access::act_here_for(&catalog::current(connection), cell_id)?;
         let server = arguments::required(service, "service")?;
-        let pass = Recovery {
-            transactions: connection,
-            cell_id,
-            stale_after: arguments::span(arguments::required(stale_after, "stale_after")?, "stale_after")?,
-            page: page_size(arguments::required(max_results, "max_results")?)?,
-        };
-        Ok::<_, ClaimsError>((cell_id, pass.run_and_log(&server)?))
+        let stale_after = arguments::span(arguments::required(stale_after, "stale_after")?, "stale_after")?;
+        let page = arguments::page_size(arguments::required(max_results, "max_results")?)? as i64;
+        Ok::<_, ClaimsError>((cell_id, run_and_log(connection, cell_id, &server, stale_after, page)?))
     })?;
     // Raising a WARNING checks for interrupts, which can leave this function by an error: SPI must be closed before.
     tally.warn(cell_id);
@@ -100,7 +92,7 @@ fn reconcile(
 /// Runs one pass of the background worker. The caller must have checked that it may act for the cell.
 pub fn pass<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> Result<RecoveryTally, G::Error> {
     let stale_after = Interval::from_seconds(settings::stale_after().as_secs_f64());
-    Recovery { transactions, cell_id, stale_after, page: WORKERS_PAGE }.run_and_log(server)
+    run_and_log(transactions, cell_id, server, stale_after, WORKERS_PAGE)
 }
 
 impl RecoveryTally {
@@ -123,57 +115,54 @@ impl RecoveryTally {
     }
 }
 
-fn page_size(max_results: i32) -> Result<i64, ClaimsError> {
-    if (1..=MAX_PAGE).contains(&max_results) {
-        return Ok(max_results.into());
-    }
-    Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into())
+/// Runs a pass through a foreign server, and records it in claims.passes.
+fn run_and_log<G: Transactions>(
+    transactions: &G,
+    cell_id: i64,
+    server: &str,
+    stale_after: Interval,
+    page: i64,
+) -> Result<RecoveryTally, G::Error> {
+    let log = Pass::begin("reconcile", Some(cell_id), None, Some(server));
+    let service = &transactions.in_database(|connection| Service::resolved(connection, server, cell_id))?;
+    epoch::act_as(transactions, service)?;
+    let tally = Recovery { transactions, service, stale_after, page }.run()?;
+    transactions.in_database(|connection| {
+        tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
+        orphans::replace(connection, cell_id, server, &tally.orphans, &tally.unknown);
+        log.succeeded(connection, &tally.counts());
+        Ok(())
+    })?;
+    Ok(tally)
 }
 
 struct Recovery<'g, G> {
     transactions: &'g G,
-    cell_id: i64,
+    service: &'g Service<'g>,
     stale_after: Interval,
     page: i64,
 }
 
 impl<G: Transactions> Recovery<'_, G> {
-    /// Runs the pass through a foreign server, and records it in claims.passes.
-    fn run_and_log(&self, server: &str) -> Result<RecoveryTally, G::Error> {
-        let log = Pass::begin("reconcile", Some(self.cell_id), None, Some(server));
-        let service =
-            self.transactions.in_database(|connection| Service::resolved(connection, server, self.cell_id))?;
-        epoch::act_as(self.transactions, &service, self.cell_id)?;
-        let tally = self.run(&service)?;
-        self.transactions.in_database(|connection| {
-            tracked::purge_fences(connection, settings::outcome_retention(), PURGE_BATCH);
-            orphans::replace(connection, self.cell_id, server, &tally.orphans, &tally.unknown);
-            log.succeeded(connection, &tally.counts());
-            Ok(())
-        })?;
-        Ok(tally)
-    }
-
-    fn run(&self, service: &Service) -> Result<RecoveryTally, G::Error> {
+    fn run(&self) -> Result<RecoveryTally, G::Error> {
         let mut tally = RecoveryTally::default();
         // Leases that this pass has listed and not seen settled.
         let mut open = HashSet::new();
         let mut cursor = None;
         loop {
             let after = cursor.take();
-            let page =
-                self.ask(|| service.list_leases(self.cell_id, after, self.page, self.stale_after, ANSWER_TIMEOUT))?;
+            let page = self.ask(|| self.service.list_leases(after, self.page, self.stale_after, ANSWER_TIMEOUT))?;
             let candidates: Vec<_> = page.leases.into_iter().map(JudgedLease::from).collect();
             // A page may be shorter than requested if payloads are long, so only an empty one is the end. MAX_LISTED stops a service
             // that lists without end.
             if candidates.is_empty() || tally.processed >= MAX_LISTED {
                 break;
             }
-            self.recover(service, &candidates, &mut tally, &mut open)?;
+            self.recover(&candidates, &mut tally, &mut open)?;
             cursor = page.last_cursor;
         }
         tally.pending = open.len() as i64;
-        self.find_orphans(service, &mut tally, &open)?;
+        self.find_orphans(&mut tally, &open)?;
         Ok(tally)
     }
 
@@ -186,7 +175,7 @@ impl<G: Transactions> Recovery<'_, G> {
             return Ok(());
         }
         self.transactions.in_database(|connection| {
-            tracked::forget(connection, leases, Some(&[self.cell_id]));
+            tracked::forget(connection, leases, Some(&[self.service.cell_id]));
             Ok(())
         })
     }
@@ -194,7 +183,6 @@ impl<G: Transactions> Recovery<'_, G> {
     /// Judges a page of leases, has the service settle them accordingly, and forgets those that the service has committed.
     fn recover(
         &self,
-        service: &Service,
         page: &[JudgedLease],
         tally: &mut RecoveryTally,
         open: &mut HashSet<Uuid>,
@@ -207,7 +195,7 @@ impl<G: Transactions> Recovery<'_, G> {
         tally.processed += page.len() as i64;
         open.extend(judged.iter().map(|(lease, _)| *lease));
         let mut committed = Vec::new();
-        for Settled { lease, outcome, by_this_call } in self.settle(service, &commits, &rollbacks, tally)? {
+        for Settled { lease, outcome, by_this_call } in self.settle(&commits, &rollbacks, tally)? {
             match outcome.as_deref() {
                 Some("committed") => {
                     tally.committed += i64::from(by_this_call);
@@ -228,7 +216,6 @@ impl<G: Transactions> Recovery<'_, G> {
     /// Has the service settle leases: all in one call, or each in a call of its own if that call fails.
     fn settle(
         &self,
-        service: &Service,
         commits: &[Uuid],
         rollbacks: &[Uuid],
         tally: &mut RecoveryTally,
@@ -236,7 +223,7 @@ impl<G: Transactions> Recovery<'_, G> {
         if commits.is_empty() && rollbacks.is_empty() {
             return Ok(Vec::new());
         }
-        if let Ok(settled) = self.try_settle(service, commits, rollbacks)? {
+        if let Ok(settled) = self.try_settle(commits, rollbacks)? {
             return Ok(settled);
         }
         let mut settled = Vec::new();
@@ -244,7 +231,7 @@ impl<G: Transactions> Recovery<'_, G> {
         for (lease, commit) in alone {
             let list = std::slice::from_ref(lease);
             let (commits, rollbacks) = if commit { (list, [].as_slice()) } else { ([].as_slice(), list) };
-            match self.try_settle(service, commits, rollbacks)? {
+            match self.try_settle(commits, rollbacks)? {
                 Ok(answer) => settled.extend(answer),
                 Err(message) => tally.failures.push((*lease, message)),
             }
@@ -253,13 +240,8 @@ impl<G: Transactions> Recovery<'_, G> {
     }
 
     /// Calls the service once. The inner error is the service's message.
-    fn try_settle(
-        &self,
-        service: &Service,
-        commits: &[Uuid],
-        rollbacks: &[Uuid],
-    ) -> Result<Result<Vec<Settled>, String>, G::Error> {
-        self.ask(|| match service.settle_leases(self.cell_id, None, (commits, rollbacks), ANSWER_TIMEOUT) {
+    fn try_settle(&self, commits: &[Uuid], rollbacks: &[Uuid]) -> Result<Result<Vec<Settled>, String>, G::Error> {
+        self.ask(|| match self.service.settle_leases(None, (commits, rollbacks), ANSWER_TIMEOUT) {
             Ok(settled) => Ok(Ok(settled)),
             Err(error) => error.refusal().map(|refusal| Err(refusal.message.clone())).ok_or(error),
         })
@@ -267,15 +249,15 @@ impl<G: Transactions> Recovery<'_, G> {
 
     /// Asks for the outcomes of leases that are tracked here for the service and not outstanding there. Forgets those that are committed.
     /// Those that were rolled back or are unknown are orphans, and stay tracked.
-    fn find_orphans(&self, service: &Service, tally: &mut RecoveryTally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
+    fn find_orphans(&self, tally: &mut RecoveryTally, open: &HashSet<Uuid>) -> Result<(), G::Error> {
         let mut after = Uuid::nil();
         loop {
             let tracked = self.transactions.in_database(|connection| {
-                Ok(tracked::tracked_after(connection, self.cell_id, service.name(), after, self.page))
+                Ok(tracked::tracked_after(connection, self.service.cell_id, self.service.name(), after, self.page))
             })?;
             let closed: Vec<_> =
                 tracked.iter().map(|listed| listed.uuid).filter(|lease| !open.contains(lease)).collect();
-            let outcomes = self.ask(|| service.lease_outcomes(self.cell_id, &closed, ANSWER_TIMEOUT))?;
+            let outcomes = self.ask(|| self.service.lease_outcomes(&closed, ANSWER_TIMEOUT))?;
             let of = |wanted: &[Option<&str>]| -> Vec<Uuid> {
                 let wanted = outcomes.iter().filter(|(_, outcome)| wanted.contains(&outcome.as_deref()));
                 wanted.map(|(lease, _)| *lease).collect()

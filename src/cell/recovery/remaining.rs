@@ -29,7 +29,7 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
         Ok((remaining, service, own_epochs::committed(cell_id, server)))
     })?;
     let Some(service) = service else { return Ok(!has_unripe) };
-    let settle = |presented| match service.settle_leases(cell_id, Some(presented), (&ripe, &[]), ANSWER_TIMEOUT) {
+    let settle = |presented| match service.settle_leases(Some(presented), (&ripe, &[]), ANSWER_TIMEOUT) {
         Err(error) if may_be_outdated(&error) => Ok(Err(error)),
         answer => answer.map(Ok).map_err(unreachable),
     };
@@ -51,7 +51,7 @@ pub fn settle<G: Transactions>(transactions: &G, cell_id: i64, server: &str) -> 
             return Ok(false);
         }
         // Or it was promoted, and has told the service only now that it acts.
-        Some(_) if epoch::show(transactions, &service, cell_id)? == Some(true) => return Ok(false),
+        Some(_) if epoch::show(transactions, &service)? == Some(true) => return Ok(false),
         Some(error) => return Err(error.into()),
     }
     let committed: Vec<_> = settled.into_iter().filter(Settled::is_committed).map(|one| one.lease).collect();

@@ -9,7 +9,6 @@ use crate::arguments;
 use crate::cell::reading;
 use crate::cell::verify::errors::VerificationError;
 use crate::error::ClaimsError;
-use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};
@@ -27,9 +26,7 @@ fn begin_verification(
     xact::must_be_writable(c"claims.begin_verification()");
     Ok(spi::connect(|connection| {
         arguments::require!(cell_id, source_type, correct);
-        let catalog = catalog::current(connection);
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let source_type = reading::source_type_of(connection, cell_id, &source_type)?;
         must_be_claimed(&Expected::of(connection, &source_type, false), &source_type)?;
         passes::purge(connection);
         let pass = VerificationPass { uuid: Uuid::now_v7(), cell_id, source_type, correct, service: None };

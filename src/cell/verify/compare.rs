@@ -18,7 +18,7 @@ use super::expected::{Expected, ExpectedClaim, Unclaimable, list_json};
 use super::moved_claims::{self, MovedClaim};
 use super::remote::Remote;
 use super::rows::SeenRows;
-use crate::cell::claimed::expected::RowLock;
+use crate::cell::claimed::expected::ShareLock;
 use crate::cell::client::records::Report;
 use crate::error::ClaimsError;
 use pg::spi::Connection;
@@ -180,7 +180,7 @@ impl Comparison<'_> {
 
     /// Returns the discrepancies that the second check confirms.
     fn confirm(&self, suspects: Vec<Suspect>) -> Vec<FoundDiscrepancy> {
-        let rows = self.rows(&suspects, RowLock::None);
+        let rows = self.rows(&suspects, ShareLock::None);
         let confirm = |suspect: Suspect| {
             let found = suspect.found();
             match self.judge(suspect, &rows) {
@@ -223,7 +223,7 @@ impl Comparison<'_> {
         range: &SourceRange,
         suspects: Vec<Suspect>,
     ) -> Result<Vec<FoundDiscrepancy>, ClaimsError> {
-        let rows = self.rows(&suspects, RowLock::Share);
+        let rows = self.rows(&suspects, ShareLock::Share);
         let (mut all, mut claim, mut destroy) = (Vec::new(), Vec::new(), Vec::new());
         let (mut moved, mut found_moved) = (Vec::new(), Vec::new());
         // The discrepancies of `claim` and `destroy`, in their order.
@@ -288,7 +288,7 @@ impl Comparison<'_> {
     }
 
     /// Reads the rows of the suspects again, as committed now.
-    fn rows(&self, suspects: &[Suspect], row_lock: RowLock) -> SeenRows {
+    fn rows(&self, suspects: &[Suspect], row_lock: ShareLock) -> SeenRows {
         let mut rows = SeenRows::default();
         let is_extra = |suspect: &&Suspect| suspect.expected_claim.is_none();
         let bucket = |suspect: &Suspect| (suspect.report.bucket_type.clone(), suspect.report.bucket_value.clone());

@@ -4,7 +4,6 @@ use super::expected::Expected;
 use crate::arguments::{self, source_range};
 use crate::cell::reading;
 use crate::error::ClaimsError;
-use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::spi;
 
@@ -17,9 +16,7 @@ fn digest_expected(
 ) -> Result<TableIterator<'static, (name!(records, i64), name!(digest, Vec<u8>))>, ErrorReport> {
     let digest = spi::connect(|connection| {
         let source_type = arguments::required(source_type, "source_type")?;
-        let catalog = catalog::current(connection);
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        reading::require(connection, &source_type)?;
+        let source_type = reading::readable_source_type(connection, &source_type)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         Ok::<_, ClaimsError>(Expected::of(connection, &source_type, true).digest(&range))
     })?;

@@ -30,9 +30,7 @@ fn expected_records(
 ) -> Result<JsonText, ErrorReport> {
     let records = spi::connect(|connection| {
         let source_type = arguments::required(source_type, "source_type")?;
-        let catalog = catalog::current(connection);
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
-        reading::require(connection, &source_type)?;
+        let source_type = reading::readable_source_type(connection, &source_type)?;
         let range = source_range(source_id_gt, source_id_lte)?;
         let mut records = Expected::of(connection, &source_type, true).records(&range)?.claims;
         records.sort_by(|a, b| {

@@ -13,18 +13,15 @@ use claims_model::{BadInput, Problem};
 
 use super::compare::{ComparedRange, FoundDiscrepancy};
 use super::expected::{Expected, Summary};
-use super::walk::{Extent, Findings, Verification};
+use super::walk::{Findings, Verification, WalkExtent};
 use crate::arguments;
 use crate::cell::client::unreachable;
 use crate::cell::reading;
 use crate::cell::verify::errors::VerificationError;
 use crate::error::ClaimsError;
-use crate::kernel::catalog;
 use pg::prelude::*;
-use pg::spi::{self, Connection};
+use pg::spi;
 use pg::xact;
-
-const MAX_RESULTS: i32 = 10_000;
 
 #[pg_extern(schema = "claims", name = "list_discrepancies", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -61,17 +58,17 @@ fn list_discrepancies_2(
         let server = arguments::required(service, "service")?;
         arguments::require!(source_type, max_results);
         let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
-        let catalog = catalog::current(connection);
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let source_type = reading::source_type_of(connection, cell_id, &source_type)?;
         let after = after.map(|text| DiscrepancyCursor::decode(&text)).transpose();
         let after = after.map_err(|problem| BadInput::new("after", problem))?;
         let only = outcome.map(|outcome| named(&outcome)).transpose()?;
-        let listing = Listing::new(after, page_size(max_results)?, only);
+        let listing = Listing::new(after, arguments::page_size(max_results)?, only);
         if xact::uses_transaction_snapshot() {
             return Err(VerificationError::OldSnapshot.into());
         }
-        list(connection, cell_id, &server, &source_type, recent, listing).map_err(unreachable)
+        let expected = Expected::at(connection, &source_type, &server);
+        let verification = Verification { recent, ..Verification::new(&expected, &server, cell_id, &source_type) };
+        list(&verification, listing).map_err(unreachable)
     })?;
     let row = |Listed { found, cursor }: Listed| {
         let FoundDiscrepancy { discrepancy, bucket_type, bucket_value, source_id, holder, outcome } = found;
@@ -88,25 +85,9 @@ fn named(outcome: &str) -> Result<Outcome, ClaimsError> {
     named.ok_or_else(|| BadInput::new("outcome", Problem::OutOfRange { allowed }).into())
 }
 
-fn page_size(max_results: i32) -> Result<usize, ClaimsError> {
-    match usize::try_from(max_results) {
-        Ok(size) if (1..=MAX_RESULTS).contains(&max_results) => Ok(size),
-        _ => Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 10000" }).into()),
-    }
-}
-
-fn list(
-    connection: &Connection,
-    cell_id: i64,
-    server: &str,
-    source_type: &str,
-    recent: Interval,
-    listing: Listing,
-) -> Result<Vec<Listed>, ClaimsError> {
-    let expected = Expected::at(connection, source_type, server);
-    let verification = Verification { recent, ..Verification::new(&expected, server, cell_id, source_type) };
+fn list(verification: &Verification, listing: Listing) -> Result<Vec<Listed>, ClaimsError> {
     let above = listing.after.as_ref().and_then(|after| after.above.clone());
-    let walked = verification.walk(Extent::Above(above), |_| Ok(listing))?;
+    let walked = verification.walk(WalkExtent::Above(above), |_| Ok(listing))?;
     walked.finished?;
     Ok(walked.findings.rows)
 }

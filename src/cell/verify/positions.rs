@@ -18,19 +18,23 @@ query! {
 
 /// The claims of a cell from one source type at a service.
 #[derive(Clone, Copy)]
-pub struct Walked<'w> {
+pub struct PositionKey<'w> {
     pub cell_id: i64,
     pub service: &'w str,
     pub source_type: &'w str,
 }
 
 /// Returns the source id up to which the last call has verified everything. `None`: start at the beginning.
-pub fn position(connection: &Connection, Walked { cell_id, service, source_type }: Walked) -> Option<String> {
+pub fn position(connection: &Connection, PositionKey { cell_id, service, source_type }: PositionKey) -> Option<String> {
     read(connection, cell_id, service, source_type)
 }
 
 /// Stores the position at which a call stopped. `None` deletes it: the next call starts at the beginning.
-pub fn store(connection: &Connection, Walked { cell_id, service, source_type }: Walked, source_id: Option<&str>) {
+pub fn store(
+    connection: &Connection,
+    PositionKey { cell_id, service, source_type }: PositionKey,
+    source_id: Option<&str>,
+) {
     match source_id {
         Some(source_id) => write(connection, cell_id, service, source_type, source_id),
         None => forget(connection, cell_id, service, source_type),

@@ -23,7 +23,6 @@ const RATE_INTERVAL: Duration = Duration::from_millis(100);
 /// The claims of one cell and source type, at the service.
 pub struct Remote<'s, 'c> {
     service: &'s Service<'c>,
-    cell_id: i64,
     source_type: &'s str,
     recent: Interval,
     naming: RequiredNaming,
@@ -42,17 +41,16 @@ pub struct CorrectedClaims {
 impl<'s, 'c> Remote<'s, 'c> {
     pub fn new(
         service: &'s Service<'c>,
-        cell_id: i64,
         source_type: &'s str,
         recent: Interval,
         naming: RequiredNaming,
         answer_timeout: Duration,
     ) -> Self {
-        Remote { service, cell_id, source_type, recent, naming, answer_timeout }
+        Remote { service, source_type, recent, naming, answer_timeout }
     }
 
     pub fn cell_id(&self) -> i64 {
-        self.cell_id
+        self.service.cell_id
     }
 
     pub fn digest(&self, range: &SourceRange) -> Result<Digest, ClaimsError> {
@@ -66,7 +64,7 @@ impl<'s, 'c> Remote<'s, 'c> {
 
     /// Compares a range with a JSON list of the expected claims.
     pub fn compare(&self, range: &SourceRange, expected: &str) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records(&self.span(range), expected, self.recent, None, self.answer_timeout)
+        self.service.verify_records(&self.span(range), expected, None, self.answer_timeout)
     }
 
     /// Has the service make the expected claims, and destroy the extra ones. If a limit of the cell forbids that in one call, it destroys
@@ -84,7 +82,7 @@ impl<'s, 'c> Remote<'s, 'c> {
                 return Ok(CorrectedClaims { reports: answer?, expected, extra });
             }
         }
-        let most = self.service.batch_limit(self.cell_id, CORRECTION_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
+        let most = self.service.batch_limit(CORRECTION_TIMEOUT)?.clamp(1, rate::RECORDS as usize);
         let deadline = Instant::now() + CORRECTION_TIMEOUT;
         let portions = extra.chunks(most).map(|extra| (&expected[..0], extra));
         let portions = portions.chain(expected.chunks(most).map(|expected| (expected, &extra[..0])));
@@ -116,10 +114,10 @@ impl<'s, 'c> Remote<'s, 'c> {
     }
 
     fn correct_once(&self, range: &SourceRange, expected: &str, extra: &[Uuid]) -> Result<Vec<Report>, ClaimsError> {
-        self.service.verify_records(&self.span(range), expected, self.recent, Some(extra), CORRECTION_TIMEOUT)
+        self.service.verify_records(&self.span(range), expected, Some(extra), CORRECTION_TIMEOUT)
     }
 
     fn span<'a>(&'a self, range: &'a SourceRange) -> Span<'a> {
-        Span { cell_id: self.cell_id, source_type: self.source_type, range, naming: &self.naming }
+        Span { source_type: self.source_type, range, naming: &self.naming, recent: self.recent }
     }
 }

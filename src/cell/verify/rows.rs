@@ -6,7 +6,7 @@ use std::rc::Rc;
 use claims_model::source_key;
 
 use super::expected::{ExpectedClaim, enforced_or_off_claim, expected_claim};
-use crate::cell::claimed::expected::{self, Attribute, RowLock};
+use crate::cell::claimed::expected::{self, Attribute, ShareLock};
 use crate::cell::client::records::Report;
 use pg::spi::Connection;
 
@@ -51,7 +51,7 @@ impl SeenRows {
         &mut self,
         connection: &Connection,
         wanted: impl Iterator<Item = ExpectedClaim>,
-        row_lock: RowLock,
+        row_lock: ShareLock,
     ) {
         let mut columns: Vec<(Rc<Attribute>, Vec<String>)> = Vec::new();
         for expected_claim in wanted {
@@ -77,7 +77,7 @@ impl SeenRows {
         for (source_type, ids) in by_type {
             let attributes = expected::of_source(connection, source_type).into_iter().map(Rc::new);
             for attribute in attributes.filter(|attribute| attribute.is_accepted) {
-                let rows = attribute.with_ids(connection, &ids, RowLock::None);
+                let rows = attribute.with_ids(connection, &ids, ShareLock::None);
                 add_all(&mut self.sources, rows.into_iter().filter_map(|row| enforced_or_off_claim(&attribute, row)));
             }
         }
@@ -91,7 +91,7 @@ impl SeenRows {
     /// Returns whether the row exists and needs the same claim, although it could not be locked.
     pub fn is_there(&self, connection: &Connection, expected_claim: &ExpectedClaim) -> bool {
         let attribute = expected_claim.attribute();
-        let rows = attribute.with_ids(connection, &[&expected_claim.source_id], RowLock::None);
+        let rows = attribute.with_ids(connection, &[&expected_claim.source_id], ShareLock::None);
         rows.into_iter()
             .filter_map(|row| super::expected::expected_claim(attribute, row))
             .any(|other| other.is_as(expected_claim))

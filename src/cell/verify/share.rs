@@ -15,15 +15,14 @@ use super::begin::{must_be_claimed, with_lock_timeout};
 use super::expected::Expected;
 use super::passes::{self, VerificationPass};
 use super::progress::{Counting, Tally};
-use super::walk::{Extent, SHARED_BATCHES, Verification, Walked};
-use super::whole::batch;
+use super::walk::{SHARED_BATCHES, Verification, WalkExtent, Walked};
 use crate::arguments;
 use crate::cell::client::unreachable;
 use crate::cell::verify::errors::{VerificationError, warn_of_lost_range, warn_of_rows};
 use crate::cell::{epoch, reading};
 use crate::error::ClaimsError;
 use crate::holds::errors::HoldError;
-use crate::holds::expiring::{self, require_held};
+use crate::holds::expiring::{self, Hold, require_held};
 use crate::kernel::catalog;
 use pg::clock::Moment;
 use pg::prelude::*;
@@ -66,7 +65,7 @@ fn verify_share(
         let uuid = from_pg_uuid(arguments::required(pass, "pass")?);
         let worker = arguments::text(worker, "worker", CLAIMANT_CHARS)?;
         let server = arguments::required(service, "service")?;
-        let batch = batch(arguments::required(batch_size, "batch_size")?)?;
+        let batch = arguments::batch_size(arguments::required(batch_size, "batch_size")?)?;
         let recent = arguments::span(arguments::required(recent, "recent")?, "recent")?;
         arguments::deadline(hold_for, "hold_for", Moment::now())?;
         let pass = passes::pass(connection, uuid).ok_or(VerificationError::UnknownPass { pass: uuid })?;
@@ -191,10 +190,10 @@ impl Share {
             ..Verification::new(expected, &self.server, *cell_id, source_type)
         };
         let Walked { findings, position, finished } =
-            verification.walk(Extent::Only(held.range.clone()), |service| {
+            verification.walk(WalkExtent::Only(held.range.clone()), |service| {
                 self.must_ask(self.pass.service.as_deref())?;
                 if *correct {
-                    epoch::act_as(connection, service, *cell_id)?;
+                    epoch::act_as(connection, service)?;
                 }
                 Ok(Counting::begin(*cell_id, source_type, expected, Tally::default()))
             })?;
@@ -234,8 +233,7 @@ impl Share {
         if ended == Ended::Done {
             expiring::remove(connection, &self.kind, std::slice::from_ref(&held.key));
         } else {
-            let (now, until) = self.hold()?;
-            expiring::renew(connection, &self.kind, &self.worker, now, until);
+            self.hold()?.renew(connection);
         }
         Ok(ended)
     }
@@ -278,14 +276,14 @@ impl Share {
     }
 
     fn acquire(&self, connection: &Connection) -> Result<bool, ClaimsError> {
-        let (now, until) = self.hold()?;
-        Ok(!expiring::acquire(connection, &self.kind, &self.worker, now, until, Some(1)).is_empty())
+        Ok(!self.hold()?.acquire(connection, Some(1)).is_empty())
     }
 
-    /// Returns the current time, and the end of a hold that begins now.
-    fn hold(&self) -> Result<(Moment, Moment), ClaimsError> {
+    /// Returns a hold of the worker that begins now.
+    fn hold(&self) -> Result<Hold<'_>, ClaimsError> {
         let now = Moment::now();
-        Ok((now, arguments::deadline(self.hold_for, "hold_for", now)?))
+        let until = arguments::deadline(self.hold_for, "hold_for", now)?;
+        Ok(Hold { kind: &self.kind, claimant: &self.worker, now, until })
     }
 }
 

@@ -13,8 +13,8 @@ use super::expected::{Expected, Summary};
 use super::positions;
 use super::progress::{Counting, Progress, Tally};
 use super::remote::Remote;
-use super::slot::Slot;
-use super::walk::{BATCH, BATCHES, Extent, Verification, Walked};
+use super::slot::VerificationSlot;
+use super::walk::{BATCH, BATCHES, Verification, WalkExtent, Walked};
 use super::whole::store_position;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, unreachable};
@@ -52,7 +52,7 @@ impl SliceTask<'_> {
     pub fn slice<G: Transactions>(&self, transactions: &G) -> Result<bool, G::Error> {
         let connect = |connection: &Connection| Service::resolved(connection, self.server, self.cell_id);
         let service = transactions.in_database(connect)?;
-        let slot = Slot::take(transactions, &service, self.cell_id)?;
+        let slot = VerificationSlot::take(transactions, &service)?;
         let is_finished = self.slice_with(transactions, &service, &slot);
         if !matches!(is_finished, Ok(false)) {
             slot.give_back(transactions);
@@ -60,9 +60,14 @@ impl SliceTask<'_> {
         is_finished
     }
 
-    fn slice_with<G: Transactions>(&self, transactions: &G, service: &Service, slot: &Slot) -> Result<bool, G::Error> {
+    fn slice_with<G: Transactions>(
+        &self,
+        transactions: &G,
+        service: &Service,
+        slot: &VerificationSlot,
+    ) -> Result<bool, G::Error> {
         let SliceTask { cell_id, server, source_type, correct } = *self;
-        let walked = positions::Walked { cell_id, service: server, source_type };
+        let walked = positions::PositionKey { cell_id, service: server, source_type };
         let log = Pass::begin("verify", Some(cell_id), Some(source_type), Some(server));
         let deadline = Instant::now() + SLICE;
         let (mut position, rows) = transactions.in_database(|connection| {
@@ -72,7 +77,7 @@ impl SliceTask<'_> {
             Ok((position, rows))
         })?;
         if correct {
-            epoch::act_as(transactions, service, cell_id)?;
+            epoch::act_as(transactions, service)?;
         }
         let progress = Progress::begin(cell_id, source_type, rows);
         let mut tally = Tally::default();
@@ -82,7 +87,7 @@ impl SliceTask<'_> {
             progress.show(&tally, position.as_deref());
             let SliceRange { range, expected, naming } =
                 transactions.in_database(|connection| self.next_range(connection, position))?;
-            let remote = Remote::new(service, cell_id, source_type, recent(), naming, DIGEST_TIMEOUT);
+            let remote = Remote::new(service, source_type, recent(), naming, DIGEST_TIMEOUT);
             let claimed = transactions.at_service(|| remote.digest(&range).map_err(unreachable))?;
             let ends_everything = range.up_to.is_none();
             if claimed == expected.claims {
@@ -136,7 +141,7 @@ impl SliceTask<'_> {
             ..Verification::new(&expected, server, cell_id, source_type)
         };
         let counting = || Counting::begin(cell_id, source_type, &expected, tally);
-        let Walked { findings, position, finished } = verification.walk(Extent::Only(range), |_| Ok(counting()))?;
+        let Walked { findings, position, finished } = verification.walk(WalkExtent::Only(range), |_| Ok(counting()))?;
         Ok(Walked { findings: findings.tally, position, finished: finished.map_err(unreachable) })
     }
 }

@@ -13,17 +13,16 @@ use crate::error::ClaimsError;
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A slot of a cell. It is held until [`Slot::give_back`] is called, or for some time after the last call.
-pub struct Slot<'s> {
+/// A slot of a cell. It is held until [`VerificationSlot::give_back`] is called, or for some time after the last call.
+pub struct VerificationSlot<'s> {
     service: &'s Service<'s>,
-    cell_id: i64,
     extended: Cell<Instant>,
 }
 
-impl<'s> Slot<'s> {
+impl<'s> VerificationSlot<'s> {
     /// Takes a slot. Raises 55P03 if the service has no free one.
-    pub fn take<G: Transactions>(transactions: &G, service: &'s Service<'s>, cell_id: i64) -> Result<Self, G::Error> {
-        let slot = Slot { service, cell_id, extended: Cell::new(Instant::now()) };
+    pub fn take<G: Transactions>(transactions: &G, service: &'s Service<'s>) -> Result<Self, G::Error> {
+        let slot = VerificationSlot { service, extended: Cell::new(Instant::now()) };
         slot.hold(transactions)?;
         Ok(slot)
     }
@@ -38,19 +37,16 @@ impl<'s> Slot<'s> {
     }
 
     fn hold<G: Transactions>(&self, transactions: &G) -> Result<(), G::Error> {
-        let Slot { service, cell_id, .. } = *self;
         let seconds = i32::try_from(SLOT_HELD_FOR.as_secs()).unwrap_or(0);
-        let hold = || service.hold_verification_slot(cell_id, seconds, ANSWER_TIMEOUT).map_err(unreachable);
+        let hold = || self.service.hold_verification_slot(seconds, ANSWER_TIMEOUT).map_err(unreachable);
         match transactions.at_service(hold)? {
             true => Ok(()),
-            false => Err(ClaimsError::from(VerificationError::NoSlot { cell_id }).into()),
+            false => Err(ClaimsError::from(VerificationError::NoSlot { cell_id: self.service.cell_id }).into()),
         }
     }
 
     /// Gives the slot back. If that fails, it becomes free by itself.
     pub fn give_back<G: Transactions>(&self, transactions: &G) {
-        let Slot { service, cell_id, .. } = *self;
-        let _ =
-            transactions.at_service(|| service.hold_verification_slot(cell_id, 0, ANSWER_TIMEOUT).map_err(unreachable));
+        let _ = transactions.at_service(|| self.service.hold_verification_slot(0, ANSWER_TIMEOUT).map_err(unreachable));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use claims_model::routes::{Place, Routes};
+use claims_model::routes::{Route, Routes};
 use claims_model::source_range::SourceRange;
 use claims_model::verify::{Discrepancy, Outcome};
 use claims_model::{BadInput, Problem};
@@ -18,15 +18,13 @@ use super::begin::must_be_claimed;
 use super::compare::ComparedRange;
 use super::expected::{Expected, Summary};
 use super::progress::{Progress, Tally};
-use super::walk::{Extent, Findings, Verification, Walked};
-use super::whole::deadline;
+use super::walk::{Findings, Verification, WalkExtent, Walked};
 use super::writers;
 use crate::arguments;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::verify::errors::VerificationError;
 use crate::cell::{reading, routes, tracked};
 use crate::error::ClaimsError;
-use crate::kernel::catalog;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{wait, xact};
@@ -70,15 +68,13 @@ fn unclaimed_rows(
     let began = Instant::now();
     let rows = spi::connect(|connection| {
         arguments::require!(source_type, max_names);
-        let catalog = catalog::current(connection);
         let automatic = routes::automatic(connection);
         let cell_id = cell_id.or(automatic.as_ref().map(|routes| routes.cell_id));
         let no_service = || VerificationError::NoService { source_type: source_type.clone() };
         let cell_id = cell_id.ok_or_else(no_service)?;
-        reading::require_for(connection, &catalog, cell_id)?;
-        let (_, source_type) = arguments::source_type(&source_type, &catalog.types)?;
+        let source_type = reading::source_type_of(connection, cell_id, &source_type)?;
         let after = arguments::source_range(after, None).map_err(|_| BadInput::new("after", Problem::BadCursor))?.above;
-        let deadline = max_runtime.map(|runtime| deadline(began, runtime)).transpose()?;
+        let deadline = arguments::end_of_runtime(max_runtime, began)?;
         let most_names = match usize::try_from(max_names) {
             Ok(most) if max_names <= MAX_NAMES => most,
             _ => return Err(BadInput::new("max_names", Problem::OutOfRange { allowed: "0 to 1000" }).into()),
@@ -93,7 +89,7 @@ fn unclaimed_rows(
         if after.is_some() && services.len() > 1 {
             return Err(BadInput::new("service", Problem::Null).into());
         }
-        let search = Search { connection, cell_id, source_type: &source_type, most_names, deadline };
+        let search = UnclaimedSearch { connection, cell_id, source_type: &source_type, most_names, deadline };
         let rows = services.into_iter().map(|service| search.at(service, after.clone()).map_err(unreachable));
         rows.collect::<Result<Vec<_>, ClaimsError>>()
     })?;
@@ -113,7 +109,7 @@ fn services(
     must_be_claimed(&expected, source_type)?;
     let mut services: Vec<Rc<str>> = Vec::new();
     for attribute in expected.attributes() {
-        let Some(Place::Service(service)) = routes.of(&attribute.bucket_type) else { return Err(no_service().into()) };
+        let Some(Route::Service(service)) = routes.of(&attribute.bucket_type) else { return Err(no_service().into()) };
         if !services.contains(&service) {
             services.push(service);
         }
@@ -126,7 +122,7 @@ fn services(
 }
 
 /// The arguments of a call.
-struct Search<'s> {
+struct UnclaimedSearch<'s> {
     connection: &'s Connection,
     cell_id: i64,
     source_type: &'s str,
@@ -135,15 +131,15 @@ struct Search<'s> {
 }
 
 /// The row of a service.
-type Answer = (String, i64, i64, Vec<String>, i64, bool, Option<String>);
+type UnclaimedRow = (String, i64, i64, Vec<String>, i64, bool, Option<String>);
 
-impl Search<'_> {
+impl UnclaimedSearch<'_> {
     /// Looks for rows above a source id that have no claim at a service.
-    fn at(&self, server: Rc<str>, after: Option<String>) -> Result<Answer, ClaimsError> {
-        let Search { connection, cell_id, source_type, most_names, deadline } = *self;
+    fn at(&self, server: Rc<str>, after: Option<String>) -> Result<UnclaimedRow, ClaimsError> {
+        let UnclaimedSearch { connection, cell_id, source_type, most_names, deadline } = *self;
         let expected = Expected::at(connection, source_type, &server);
         let verification = Verification { deadline, ..Verification::new(&expected, &server, cell_id, source_type) };
-        let walked = verification.walk(Extent::Above(after), |service| {
+        let walked = verification.walk(WalkExtent::Above(after), |service| {
             let open = self.wait_for_open(&expected, service)?;
             let progress = Progress::begin(cell_id, source_type, expected.estimated_rows());
             Ok(Unclaimed { tally: Tally::default(), progress, rows: 0, open, names: Vec::new(), most_names })
@@ -181,7 +177,7 @@ impl Search<'_> {
         let mut listed_leases = 0;
         loop {
             let never = Interval::from_seconds(0.0);
-            let page = service.list_leases(self.cell_id, cursor.take(), LEASES_IN_PAGE, never, ANSWER_TIMEOUT)?;
+            let page = service.list_leases(cursor.take(), LEASES_IN_PAGE, never, ANSWER_TIMEOUT)?;
             if page.leases.is_empty() {
                 return Ok(untracked);
             }

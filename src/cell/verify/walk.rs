@@ -26,7 +26,7 @@ pub const BATCHES: i64 = 64;
 pub const SHARED_BATCHES: i64 = 16;
 
 /// The source ids that a walk verifies.
-pub enum Extent {
+pub enum WalkExtent {
     /// All above a source id, in ranges of [`BATCHES`] batches.
     Above(Option<String>),
     /// A single range, the one that a worker holds.
@@ -34,7 +34,7 @@ pub enum Extent {
 }
 
 /// A range that is not verified yet, and its digests if they are known.
-struct Open {
+struct OpenRange {
     range: SourceRange,
     digests: Option<Digests>,
 }
@@ -115,7 +115,7 @@ impl<'v> Verification<'v> {
     /// Walks over all source ids of an extent. `prepare` is called before the first call to the service.
     pub fn walk<F: Findings>(
         &self,
-        extent: Extent,
+        extent: WalkExtent,
         prepare: impl FnOnce(&Service) -> Result<F, ClaimsError>,
     ) -> Result<Walked<F>, ClaimsError> {
         let Verification { connection, expected, cell_id, source_type, correct, require_range, .. } = *self;
@@ -123,10 +123,10 @@ impl<'v> Verification<'v> {
         let service = Service::new(connection, self.server, cell_id)?;
         let findings = prepare(&service)?;
         let (recent, naming) = (self.recent, expected.naming());
-        let remote = &Remote::new(&service, cell_id, source_type, recent, naming, self.answer_timeout);
+        let remote = &Remote::new(&service, source_type, recent, naming, self.answer_timeout);
         let comparison = Comparison { connection, expected, remote, source_type, correct, require_range };
         let position = match &extent {
-            Extent::Above(above) | Extent::Only(SourceRange { above, .. }) => above.clone(),
+            WalkExtent::Above(above) | WalkExtent::Only(SourceRange { above, .. }) => above.clone(),
         };
         let mut walk = Walk { comparison, batch: self.batch, deadline: self.deadline, findings, position };
         let finished = walk.run(extent);
@@ -145,17 +145,17 @@ struct Walk<'w, F> {
 impl<F: Findings> Walk<'_, F> {
     /// Walks until there are no more ranges, and returns `true`, or until the deadline. It takes at least one step, so that repeated calls
     /// come to an end.
-    fn run(&mut self, extent: Extent) -> Result<bool, ClaimsError> {
+    fn run(&mut self, extent: WalkExtent) -> Result<bool, ClaimsError> {
         let mut is_first = true;
         self.findings.reached(self.position.as_deref());
         let (mut range, is_only) = match extent {
-            Extent::Above(above) => (self.comparison.expected.range_above(above, self.batch * BATCHES), false),
-            Extent::Only(range) => (range, true),
+            WalkExtent::Above(above) => (self.comparison.expected.range_above(above, self.batch * BATCHES), false),
+            WalkExtent::Only(range) => (range, true),
         };
         loop {
             let up_to = range.up_to.clone();
             // The top of the stack is the leftmost range, so everything up to the position is verified.
-            let mut open = vec![Open { range, digests: None }];
+            let mut open = vec![OpenRange { range, digests: None }];
             while let Some(next) = open.pop() {
                 if self.findings.are_enough() {
                     return Ok(false);
@@ -176,8 +176,8 @@ impl<F: Findings> Walk<'_, F> {
     }
 
     /// Skips a range whose digests agree, halves a large one, or compares a small one. Returns whether the position has advanced.
-    fn step(&mut self, next: Open, open: &mut Vec<Open>) -> Result<bool, ClaimsError> {
-        let Open { range, digests } = next;
+    fn step(&mut self, next: OpenRange, open: &mut Vec<OpenRange>) -> Result<bool, ClaimsError> {
+        let OpenRange { range, digests } = next;
         let digests = digests.map_or_else(|| self.digests(&range), Ok)?;
         if digests.agree() && self.findings.are_in_order(&digests.expected) {
             // In order: only the position advances.
@@ -186,8 +186,8 @@ impl<F: Findings> Walk<'_, F> {
             let left = SourceRange { above, up_to: Some(middle.clone()) };
             let right = SourceRange { above: Some(middle), up_to };
             let left_digests = self.digests(&left)?;
-            open.push(Open { range: right, digests: Some(digests.without(&left_digests)) });
-            open.push(Open { range: left, digests: Some(left_digests) });
+            open.push(OpenRange { range: right, digests: Some(digests.without(&left_digests)) });
+            open.push(OpenRange { range: left, digests: Some(left_digests) });
             return Ok(false);
         } else {
             let compared = self.comparison.compare(&range)?;

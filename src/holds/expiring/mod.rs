@@ -88,7 +88,8 @@ fn acquire_expiring(
         ))
         .into()),
         most => {
-            Ok(rows(spi::connect(|connection| acquire(connection, &kind, &claimant, now, until, most.map(i64::from)))))
+            let hold = Hold { kind: &kind, claimant: &claimant, now, until };
+            Ok(rows(spi::connect(|connection| hold.acquire(connection, most.map(i64::from)))))
         }
     }
 }
@@ -106,7 +107,8 @@ fn renew_expiring(
     let now = Moment::now();
     let (kind, claimant) = names(kind, claimant)?;
     let until = arguments::deadline(ttl, "ttl", now)?;
-    Ok(rows(spi::connect(|connection| renew(connection, &kind, &claimant, now, until))))
+    let hold = Hold { kind: &kind, claimant: &claimant, now, until };
+    Ok(rows(spi::connect(|connection| hold.renew(connection))))
 }
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -177,30 +179,36 @@ pub fn remove(connection: &Connection, kind: &str, keys: &[String]) -> usize {
     removed
 }
 
-/// Takes free keys. `most` `None` means all.
-pub fn acquire(
-    connection: &Connection,
-    kind: &str,
-    claimant: &str,
-    now: Moment,
-    until: Moment,
-    most: Option<i64>,
-) -> Vec<Held> {
-    let acquire = || statements::acquire(connection, kind, claimant, now, until, most);
-    let acquired = without_waiting(acquire).unwrap_or_default();
-    if !acquired.is_empty() {
-        xact::commit_durably();
-        // The rows were written after their tokens were drawn, so flushing them flushes the draws.
-        xact::flush_log();
-    }
-    acquired
+/// A hold that begins or is renewed now, and ends at `until`.
+pub struct Hold<'h> {
+    pub kind: &'h str,
+    pub claimant: &'h str,
+    pub now: Moment,
+    pub until: Moment,
 }
 
-/// Renews the holds of a claimant. Returns them.
-pub fn renew(connection: &Connection, kind: &str, claimant: &str, now: Moment, until: Moment) -> Vec<Held> {
-    let renewed = without_waiting(|| statements::renew(connection, kind, claimant, now, until)).unwrap_or_default();
-    durably_if(!renewed.is_empty());
-    renewed
+impl Hold<'_> {
+    /// Takes free keys. `most` `None` means all.
+    pub fn acquire(&self, connection: &Connection, most: Option<i64>) -> Vec<Held> {
+        let Hold { kind, claimant, now, until } = *self;
+        let acquire = || statements::acquire(connection, kind, claimant, now, until, most);
+        let acquired = without_waiting(acquire).unwrap_or_default();
+        if !acquired.is_empty() {
+            xact::commit_durably();
+            // The rows were written after their tokens were drawn, so flushing them flushes the draws.
+            xact::flush_log();
+        }
+        acquired
+    }
+
+    /// Renews the holds of the claimant. Returns them.
+    pub fn renew(&self, connection: &Connection) -> Vec<Held> {
+        let Hold { kind, claimant, now, until } = *self;
+        let renewed = without_waiting(|| statements::renew(connection, kind, claimant, now, until));
+        let renewed = renewed.unwrap_or_default();
+        durably_if(!renewed.is_empty());
+        renewed
+    }
 }
 
 fn durably_if(anything_was_done: bool) {

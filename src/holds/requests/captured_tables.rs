@@ -83,14 +83,14 @@ pub struct CapturedQueue {
 }
 
 /// The cached data of a table.
-pub struct Captured {
+pub struct CapturedQueues {
     queues: Vec<CapturedQueue>,
     /// Whether its rows must be read under fixed settings.
     depends_on_settings: bool,
     reader: OnceCell<Prepared>,
 }
 
-impl Captured {
+impl CapturedQueues {
     /// Returns the queue if changes of the column are recorded for it.
     pub fn queue(&self, queue: &str, column: &str) -> Option<&CapturedQueue> {
         self.queues.iter().find(|known| known.queue == queue && known.column == column)
@@ -98,15 +98,15 @@ impl Captured {
 }
 
 thread_local! {
-    static CAPTURED_TABLES: RelationCache<Captured> = const { RelationCache::new() };
+    static CAPTURED_TABLES: RelationCache<CapturedQueues> = const { RelationCache::new() };
 }
 
 /// Returns the cached data of a table.
-pub fn captured(connection: &Connection, table: Oid) -> Rc<Captured> {
+pub fn captured(connection: &Connection, table: Oid) -> Rc<CapturedQueues> {
     CAPTURED_TABLES.with(|all| all.get(table)).unwrap_or_else(|| load(connection, table))
 }
 
-fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
+fn load(connection: &Connection, table: Oid) -> Rc<CapturedQueues> {
     let relation = relation(connection).flatten().unwrap_or(Oid::INVALID);
     let fresh = [Freshness::of(table), Freshness::of(relation)];
     let queue = |Capture { queue, entity_column, quoted_column, has_column }| CapturedQueue {
@@ -118,13 +118,14 @@ fn load(connection: &Connection, table: Oid) -> Rc<Captured> {
     };
     let queues = captures(connection, table).into_iter().map(queue).collect();
     let depends_on_settings = depends_on_settings(connection, table).unwrap_or(true);
-    CAPTURED_TABLES.with(|all| all.put(table, fresh, Captured { queues, depends_on_settings, reader: OnceCell::new() }))
+    CAPTURED_TABLES
+        .with(|all| all.put(table, fresh, CapturedQueues { queues, depends_on_settings, reader: OnceCell::new() }))
 }
 
 /// Reads the entity of a version of a row: the text that the column has in the row's JSON. Reads no other column.
 pub fn entity(
     connection: &Connection,
-    captured: &Captured,
+    captured: &CapturedQueues,
     queue: &CapturedQueue,
     owner: Oid,
     version: RowVersion,
@@ -140,7 +141,7 @@ pub fn entity(
 }
 
 /// Reads a version of a row as JSON.
-pub fn row(connection: &Connection, captured: &Captured, owner: Oid, version: RowVersion) -> Option<Jsonb> {
+pub fn row(connection: &Connection, captured: &CapturedQueues, owner: Oid, version: RowVersion) -> Option<Jsonb> {
     as_owner(captured, owner, || {
         let reader = captured.reader.get_or_init(|| Prepared::new(connection, ROW.to_owned(), &[version.row_type()]));
         Option::of(&reader.run(connection, [version.value()])).flatten()
@@ -149,6 +150,6 @@ pub fn row(connection: &Connection, captured: &Captured, owner: Oid, version: Ro
 
 /// Reads as the table's owner. The conversion to jsonb calls casts, which any role may have written. Its result does not depend
 /// on the role that writes the row.
-fn as_owner<T>(captured: &Captured, owner: Oid, read: impl FnOnce() -> T) -> T {
+fn as_owner<T>(captured: &CapturedQueues, owner: Oid, read: impl FnOnce() -> T) -> T {
     restricted_as(owner, || if captured.depends_on_settings { with_fixed_text(read) } else { read() })
 }

@@ -64,7 +64,7 @@ const LOCK_TIMEOUT_MS: i64 = 1000;
 
 fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || HoldError::HoldBusy.into(), || Ok(body()))
+    translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || HoldError::HoldBusy.into(), || Ok(body()))
 }
 
 /// Returns the number of requests that a process holds beyond a transaction. If one hold has expired or was taken over,

@@ -42,7 +42,7 @@ pub fn take_requests(
         now,
     };
     let taken = spi::connect(|connection| take(connection, &order));
-    let rows = taken.into_iter().flat_map(|Taken { entity, portion }| {
+    let rows = taken.into_iter().flat_map(|TakenRequests { entity, portion }| {
         portion.into_iter().map(move |request| {
             let request_type = if request.is_create { "create" } else { "update" };
             (request.id, entity.clone(), request_type.to_owned(), request.payload.map(JsonText))
@@ -62,7 +62,7 @@ struct Order {
 }
 
 /// The requests that a take returns: a create, or as many updates as fit into one call.
-struct Taken {
+struct TakenRequests {
     entity: String,
     portion: Vec<Handed>,
 }
@@ -73,7 +73,7 @@ struct NotTaken;
 /// The number of times that a search may meet a lock.
 const MAX_LOCKED_ATTEMPTS: usize = 20;
 
-fn take(connection: &Connection, order: &Order) -> Option<Taken> {
+fn take(connection: &Connection, order: &Order) -> Option<TakenRequests> {
     let mut search = Search::begin(connection, order);
     let mut attempts_left = MAX_LOCKED_ATTEMPTS;
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
@@ -100,7 +100,7 @@ fn take(connection: &Connection, order: &Order) -> Option<Taken> {
     }
 }
 
-fn in_hand(order: &Order, taken: Taken) -> Taken {
+fn in_hand(order: &Order, taken: TakenRequests) -> TakenRequests {
     hints::touch();
     if order.hold_until.is_none() {
         let in_hand = InHand {
@@ -162,7 +162,7 @@ impl<'o> Search<'o> {
 }
 
 /// Locks an entity and takes its requests. Raises an error if another transaction has locked any of them.
-fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<Taken> {
+fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) -> Option<TakenRequests> {
     let locked = lock_entity(connection, order, candidate)?;
     let requests = choose(connection, order, candidate, locked)?;
     let mut expired: Vec<_> = requests.iter().filter(|request| request.in_progress).map(|request| request.id).collect();
@@ -184,7 +184,7 @@ fn take_entity(connection: &Connection, order: &Order, candidate: &Candidate) ->
         }
         None => renew(connection, &order.queue, &expired),
     }
-    Some(Taken { entity: candidate.entity.clone(), portion })
+    Some(TakenRequests { entity: candidate.entity.clone(), portion })
 }
 
 /// Makes requests with an expired hold new again, also for the search of this session, which may have started above

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use claims_model::lookalike::Skeleton;
-use claims_model::renaming::{Collision, Collisions, LookAlikes, Survey};
+use claims_model::renaming::{ChangedType, Collision, Collisions, LookAlikes, Survey};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 
@@ -146,10 +146,14 @@ struct Plan {
 }
 
 impl ProfileChange {
+    fn changed(&self) -> ChangedType<'_> {
+        ChangedType { bucket_type: self.number, types: &self.types }
+    }
+
     fn plan(&self, call: &Call) -> Plan {
         let mut plan = Plan::default();
         call.tables.each_name(call.connection, self.number, &mut |name| {
-            let becomes = plan.survey.add(name.displayed(), name.cell_id, self.number, &self.types);
+            let becomes = plan.survey.add(self.changed(), name.displayed(), name.cell_id);
             let Some((new, skeleton)) = becomes else { return };
             plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
             if let Some(skeleton) = skeleton {
@@ -179,7 +183,7 @@ impl ProfileChange {
         }
         let mut found = Collisions::default();
         call.tables.each_name(call.connection, self.number, &mut |name| {
-            found.add(survey, (&name.value, name.displayed()), name.cell_id, self.number, &self.types);
+            found.add(self.changed(), survey, (&name.value, name.displayed()), name.cell_id);
         });
         found.list()
     }
@@ -191,7 +195,7 @@ impl ProfileChange {
         }
         let mut alike = LookAlikes::default();
         call.tables.each_name(call.connection, self.number, &mut |name| {
-            alike.add(survey, name.displayed(), name.cell_id, self.number, &self.types);
+            alike.add(self.changed(), survey, name.displayed(), name.cell_id);
         });
         notice_of_look_alikes(&alike.list());
     }
@@ -229,7 +233,7 @@ impl ProfileChange {
         if let Some((transfer, cell_id)) = transfers::of_any_whole_cell(call.connection) {
             return Err(TransferError::CellMoves { transfer, cell_id }.into());
         }
-        let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+        let deadline = Instant::now() + settings::wait_timeout();
         let plan = loop {
             let plan = self.plan(call);
             if !plan.survey.is_clean() {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_model::conflict::{self, ExistingClaim, reason_for};
 use claims_model::lookalike::{BesideReserved, skeletons};
@@ -118,7 +118,7 @@ fn canonical(types: &Types, bucket_type: i32, given: &str) -> Result<Reserved, P
 fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> Result<i64, ClaimsError> {
     let Some(bucket_type) = names.first().map(|name| name.bucket.bucket_type) else { return Ok(0) };
     let role = roles::name(roles::caller());
-    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let deadline = Instant::now() + settings::wait_timeout();
     for attempt in 0..ATTEMPTS {
         let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
         let before: HashSet<_> = names::reserved_among(call.connection, bucket_type, &values).into_iter().collect();

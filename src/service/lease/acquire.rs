@@ -2,7 +2,7 @@
 //!
 //! Without conflicts, only the first statement of [`acquire`] runs. Everything after it is kept off that path.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_model::{Conflict, Reason};
 use pgrx::PgSqlErrorCode as Code;
@@ -36,13 +36,13 @@ pub fn acquire<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
     if !request.expects_conflicts && may_take() && attempt::take_whole(request) {
         return Ok(Acquired::Lease(request.begun()));
     }
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TablesError::Locked.into(), || insist(request))
+    translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || TablesError::Locked.into(), || insist(request))
 }
 
 /// Answers a batch whose optimistic attempt failed. It checks the lease first, then reports all conflicts together. If there are
 /// none it takes the batch row by row.
 fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
-    let deadline = request.call.began + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let deadline = request.call.began + settings::wait_timeout();
     leases::refuse_locked_tables(deadline)?;
     for attempt in 0..ATTEMPTS {
         let is_last = attempt + 1 == ATTEMPTS;

@@ -66,14 +66,9 @@ fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
             )?,
         };
         let conflict = Conflict {
-            op: step.op(),
-            bucket: step.bucket().clone(),
-            reason,
             holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
-            similar_to: None,
-            waiting: None,
-            waited_seconds: None,
+            ..Conflict::new(step.op(), step.bucket().clone(), reason)
         };
         Some((step.bucket(), conflict))
     };
@@ -102,17 +97,8 @@ pub fn add_queued<'b>(request: &Request<'b>, conflicts: &mut Conflicts<'b>) -> O
     let kept_until = before.iter().filter_map(|(_, before)| before.kept_until).min();
     for (bucket, before) in before {
         let Some((op, _)) = request.operations().find(|(_, of)| *of == bucket) else { continue };
-        let queued = Conflict {
-            op,
-            bucket: bucket.clone(),
-            reason: Reason::Queued,
-            holder_cell_id: None,
-            lease_age_seconds: None,
-            similar_to: None,
-            waiting: Some(before.waiters),
-            waited_seconds: None,
-        };
-        conflicts.insert(bucket, queued);
+        let queued = Conflict::new(op, bucket.clone(), Reason::Queued);
+        conflicts.insert(bucket, Conflict { waiting: Some(before.waiters), ..queued });
     }
     kept_until
 }
@@ -130,16 +116,7 @@ pub fn queue_in_flight(request: &Request, conflicts: &mut Conflicts) {
 
 /// Adds a conflict that blocked an attempt although the probe did not see it.
 pub fn with_in_flight<'b>(mut conflicts: Conflicts<'b>, step: ClaimStep<'b>) -> Conflicts<'b> {
-    let unseen = Conflict {
-        op: step.op(),
-        bucket: step.bucket().clone(),
-        reason: Reason::InFlight,
-        holder_cell_id: None,
-        lease_age_seconds: None,
-        similar_to: None,
-        waiting: None,
-        waited_seconds: None,
-    };
+    let unseen = Conflict::new(step.op(), step.bucket().clone(), Reason::InFlight);
     conflicts.entry(step.bucket()).and_modify(|conflict| conflict.reason = Reason::InFlight).or_insert(unseen);
     conflicts
 }

@@ -1,8 +1,7 @@
 //! `force_rollback`: rolls back a lease on behalf of an administrator.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use pgrx::PgSqlErrorCode as Code;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -22,7 +21,7 @@ use pg::jsonb::JsonText;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::View;
-use pg::subtransaction::translate_error;
+use pg::subtransaction::{LOCK_ERRORS, translate_error};
 use pg::uuid::from_pg_uuid;
 use pg::xact;
 
@@ -40,9 +39,7 @@ fn force_rollback(
         action.with("cell_id", cell_id).with("lease_uuid", lease.to_string()).perform_counted(|call| {
             durability::promise();
             let call = &call.of_cell(cell_id);
-            let end = || end(call, lease);
-            let end = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), end);
-            translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || LeaseError::Busy.into(), end)
+            translate_error(LOCK_ERRORS, || LeaseError::Busy.into(), || end(call, lease))
         })
     })
 }
@@ -51,7 +48,7 @@ fn force_rollback(
 /// an error.
 fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> {
     let (connection, cell_id) = (call.connection, call.cell_id);
-    let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+    let deadline = Instant::now() + settings::wait_timeout();
     leases::refuse_locked_tables(deadline)?;
     let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
@@ -79,7 +76,7 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
     }
 }
 
-/// Returns the names that the rollback freed, and those that the cell keeps. A name in both lists was to be replaced.
+/// Returns the names that the rollback freed, and those that the cell keeps. The lease was replacing a name that is in both lists.
 fn freed(call: &CellCall, lease: Uuid, details: &LeaseDetails) -> Result<(JsonText, Counts), ClaimsError> {
     let creates: Vec<Value> = serde_json::from_str(&details.creates)?;
     let kept: Vec<Value> = serde_json::from_str(&details.destroys)?;

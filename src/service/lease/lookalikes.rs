@@ -75,13 +75,9 @@ fn rival_of(new: &NewSkeleton, bearers: &Bearers, standing: &HashMap<Bucket<'sta
 
 fn conflict<'b>(new: &NewSkeleton<'b>, rival: Rival) -> Conflict<'b> {
     Conflict {
-        op: Op::Create,
-        bucket: new.bucket.clone(),
-        reason: rival.reason,
         holder_cell_id: rival.holder_cell_id,
         lease_age_seconds: rival.lease_made_at.map(|made_at| made_at.seconds_until(Moment::now())),
         similar_to: Some(rival.similar_to).filter(|name| !name.is_empty()),
-        waiting: None,
-        waited_seconds: None,
+        ..Conflict::new(Op::Create, new.bucket.clone(), rival.reason)
     }
 }

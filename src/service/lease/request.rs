@@ -126,19 +126,7 @@ impl<'b> Request<'b> {
         );
         let payload = payload::payload_without(self.batch, &skipped, types)?;
         let lease = NewLease { payload, ..self.lease };
-        let Request { call, batch, may_be_repeat, expects_conflicts, skips_missing, .. } = *self;
-        Ok(Some(Request {
-            call,
-            batch,
-            lease,
-            may_be_repeat,
-            expects_conflicts,
-            skips_missing,
-            skipped,
-            creates,
-            destroys,
-            skeletons,
-        }))
+        Ok(Some(Request { lease, skipped, creates, destroys, skeletons, ..*self }))
     }
 
     /// Returns the steps of the batch row by row, in lock order.

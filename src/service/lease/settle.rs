@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use claims_model::mode::Need;
-use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
@@ -20,7 +19,7 @@ use crate::tables::shared::{leases, transfers};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{Connection, View};
-use pg::subtransaction::translate_error;
+use pg::subtransaction::{LOCK_ERRORS, translate_error};
 use pg::uuid::from_pg_uuid;
 use pg::xact;
 
@@ -72,7 +71,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
     let lease = from_pg_uuid(arguments::required(lease, "lease_uuid")?);
     CellCall::run_as_owner(Some(cell_id), began, |call| {
         admission::admit(call, Need::Settle)?;
-        let deadline = Instant::now() + Duration::from_millis(settings::wait_timeout().unsigned_abs());
+        let deadline = Instant::now() + settings::wait_timeout();
         // The cell forgets the lease after this answer, so a crash must not undo the settlement whatever its `synchronous_commit`
         // is. If commits must be replicated, or the change feed records them, a commit without flush is not possible either.
         let may_flush_later = call.tables.may_commit_unflushed() && !settings::require_synchronous() && !feed::is_on();
@@ -82,8 +81,7 @@ fn settle(cell_id: Option<i64>, lease: Option<PgUuid>, ending: Ending, flush: Fl
         }
         // Both errors mean that another transaction holds the lease. The new error has no DETAIL.
         let settle = || settle_one(call, lease, ending, deadline);
-        let settle = || translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), settle);
-        let settled = translate_error(Code::ERRCODE_T_R_DEADLOCK_DETECTED, || LeaseError::Busy.into(), settle)?;
+        let settled = translate_error(LOCK_ERRORS, || LeaseError::Busy.into(), settle)?;
         counters::settle_took(cell_id, call.began.elapsed());
         Ok(settled)
     })

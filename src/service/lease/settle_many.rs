@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
 use super::key::{self, KeyState};
+use crate::arguments;
 use crate::error::{ClaimsError, TablesError};
 use crate::kernel::call::CellCall;
 use crate::service::lease::errors::LeaseError;
@@ -18,8 +19,8 @@ use crate::tables::shared::{leases, transfers};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::View;
-use pg::subtransaction::{Parted, Undone, in_one, translate_error};
-use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::subtransaction::{LOCK_ERRORS, Parted, Undone, in_one, translate_error};
+use pg::uuid::pg_uuid;
 use pg::xact;
 
 /// Maximum number of leases in one call.
@@ -27,9 +28,6 @@ const MAX_LEASES: usize = 10_000;
 
 /// Lock timeout in milliseconds, whatever claims.wait_timeout is: busy leases are reported.
 const NO_WAIT_MS: i64 = 0;
-
-/// Errors by which another transaction's lock on a lease or its claims shows.
-const CONTENTION: [Code; 2] = [Code::ERRCODE_LOCK_NOT_AVAILABLE, Code::ERRCODE_T_R_DEADLOCK_DETECTED];
 
 /// The outcome of a lease that was unknown when it was rolled back.
 const FENCED: &str = "fenced";
@@ -66,7 +64,7 @@ fn settle_leases(
             }
             Ok::<_, ClaimsError>(answers)
         };
-        translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TablesError::Locked.into(), settle)
+        translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || TablesError::Locked.into(), settle)
     })?;
     let row = |(lease, (outcome, settled)): (Uuid, SettledAs)| (pg_uuid(lease), outcome.map(str::to_owned), settled);
     Ok(TableIterator::new(answers.into_iter().map(row)))
@@ -92,16 +90,11 @@ fn checked_lists(
     }
 }
 
+/// Returns the uuids of an argument, each once.
 fn uuids(list: Vec<Option<PgUuid>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
-    let mut seen = HashSet::new();
-    let mut unique = Vec::with_capacity(list.len());
-    for (index, lease) in list.into_iter().enumerate() {
-        let lease = from_pg_uuid(lease.ok_or_else(|| BadInput::new(format!("{name}[{index}]"), Problem::Null))?);
-        if seen.insert(lease) {
-            unique.push(lease);
-        }
-    }
-    Ok(unique)
+    let (mut uuids, mut seen) = (arguments::uuids(list, name)?, HashSet::new());
+    uuids.retain(|uuid| seen.insert(*uuid));
+    Ok(uuids)
 }
 
 /// Settles one list: all leases that are neither locked nor damaged, together. Locks lease rows in uuid order, skipping locked
@@ -120,7 +113,7 @@ fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, Set
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };
-    let Parted { result: ended, failed } = in_one(&CONTENTION, list, settle);
+    let Parted { result: ended, failed } = in_one(LOCK_ERRORS, list, settle);
     let settled: HashSet<Uuid> = ended.unwrap_or_default();
     // Any other error of the body means a damaged lease.
     let is_damaged = |undone: &Undone<ClaimsError>| matches!(undone, Undone::ByBody(error) if !matches!(error.of(), Some(LeaseError::Busy)));
@@ -164,7 +157,7 @@ fn fence(call: &CellCall, leases: &[Uuid]) -> HashSet<Uuid> {
         audit::fenced(call, leases);
         Ok(leases.iter().copied().collect())
     };
-    in_one(&CONTENTION, leases, fence).result.unwrap_or_default()
+    in_one(LOCK_ERRORS, leases, fence).result.unwrap_or_default()
 }
 
 /// Returns the answer for a lease that this call has not settled.

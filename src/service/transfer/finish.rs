@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use claims_model::transfer::TransferState;
 
-use super::{deadline, has_passed, perform};
+use super::{has_passed, perform};
+use crate::arguments;
 use crate::error::ClaimsError;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
@@ -21,7 +22,7 @@ fn finish_transfer(
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(moved, i64), name!(finished, bool))>, ErrorReport> {
     let action = AdminAction::without_reason("finish_transfer")?;
-    let deadline = deadline(max_runtime)?;
+    let deadline = arguments::end_of_runtime(max_runtime, Instant::now())?;
     Ok(TableIterator::once(perform(action, transfer_uuid, |call, transfer| {
         let (moved, finished) = finish(call, transfer, deadline)?;
         Ok(((moved, finished), vec![("moved", moved)]))
@@ -36,7 +37,7 @@ fn cancel_transfer(
     max_runtime: default!(Option<Interval>, "NULL"),
 ) -> Result<TableIterator<'static, (name!(released, i64), name!(finished, bool))>, ErrorReport> {
     let action = AdminAction::begin("cancel_transfer", reason)?;
-    let deadline = deadline(max_runtime)?;
+    let deadline = arguments::end_of_runtime(max_runtime, Instant::now())?;
     Ok(TableIterator::once(perform(action, transfer_uuid, |call, transfer| {
         let (released, finished) = cancel(call, transfer, deadline)?;
         Ok(((released, finished), vec![("released", released)]))

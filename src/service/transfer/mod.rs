@@ -9,14 +9,13 @@ mod prepare;
 mod switch;
 mod whole;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use claims_model::mode::Need;
-use pgrx::datum::Interval;
 use pgrx::{PgSqlErrorCode as Code, Uuid as PgUuid};
 use uuid::Uuid;
 
-use crate::arguments::{self, required};
+use crate::arguments::required;
 use crate::error::ClaimsError;
 use crate::kernel::admin_action::{AdminAction, Counts};
 use crate::kernel::call::Call;
@@ -53,7 +52,7 @@ fn perform<T>(
 /// Runs `body` with [LOCK_TIMEOUT_MS], and raises TransferError::Busy if it would have to wait longer.
 fn at_once<T>(call: &Call, body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, ClaimsError> {
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-    translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || TransferError::Busy.into(), || call.bounded(body))
+    translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || TransferError::Busy.into(), || call.bounded(body))
 }
 
 fn locked(call: &Call, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
@@ -66,16 +65,7 @@ fn admit(call: &Call, cells: [i64; 2]) -> Result<(), ClaimsError> {
     cells.iter().try_for_each(|cell_id| admission::admit(&call.of_cell(*cell_id), Need::Settle))
 }
 
-/// Returns the time at which to stop. At least one step is always done.
-fn deadline(max_runtime: Option<Interval>) -> Result<Option<Instant>, ClaimsError> {
-    let started = Instant::now();
-    let until = |runtime| {
-        let micros = arguments::span(runtime, "max_runtime")?.as_micros().unsigned_abs();
-        Ok(started + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
-    };
-    max_runtime.map(until).transpose()
-}
-
+/// Returns whether a call should stop. At least one step is always done.
 fn has_passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use claims_model::transfer::{Scope, Subjects, TransferState};
 
-use super::{admit, at_once, deadline, has_passed, locked, whole};
+use super::{admit, at_once, has_passed, locked, whole};
 use crate::arguments;
 use crate::error::{AccessError, ClaimsError};
 use crate::kernel::admin_action::AdminAction;
@@ -36,7 +36,7 @@ fn prepare_transfer(
 ) -> Result<TableIterator<'static, (name!(marked, i64), name!(skipped, i64), name!(finished, bool))>, ErrorReport> {
     let action = AdminAction::begin("prepare_transfer", reason)?;
     arguments::require!(transfer_uuid, from_cell, to_cell);
-    let deadline = deadline(max_runtime)?;
+    let deadline = arguments::end_of_runtime(max_runtime, Instant::now())?;
     let scope = scope([from_cell, to_cell], subjects)?;
     let wanted = NewTransfer {
         uuid: from_pg_uuid(transfer_uuid),

@@ -1,8 +1,11 @@
 //! A result of a comparison.
 
-use claims_model::verify::{Discrepancy, Outcome};
-use claims_model::{Bucket, Claim};
+use claims_model::verify::{self as rules, Discrepancy, Outcome};
+use claims_model::{Bucket, Claim, Types};
+use pgrx::datum::Interval;
 
+use super::rivals::rivals;
+use crate::kernel::call::{Call, CellCall};
 use crate::tables::rows::verify::Actual;
 
 pub struct Finding<'e> {
@@ -15,5 +18,34 @@ pub struct Finding<'e> {
 impl Finding<'_> {
     pub fn bucket(&self) -> Option<&Bucket<'_>> {
         self.expected.map(|claim| &claim.bucket).or(self.actual.as_ref().map(|actual| &actual.claim.bucket))
+    }
+}
+
+/// Compares claims with those that exist on their buckets. Returns the differences.
+pub fn compare<'c>(
+    call: &CellCall,
+    claims: impl Iterator<Item = &'c Claim<'c>> + Clone,
+    recent: Interval,
+) -> Vec<Finding<'c>> {
+    let buckets: Vec<_> = claims.clone().map(|claim| &claim.bucket).collect();
+    let mut found = call.tables.actual_on(call.connection, &buckets, recent);
+    let finding = |claim: &'c Claim<'c>| {
+        let actual = found.remove(&claim.bucket);
+        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(call.cell_id)));
+        let (discrepancy, outcome) = rules::judge(claim, seen)?;
+        Some(Finding { discrepancy, expected: Some(claim), actual, outcome })
+    };
+    claims.filter_map(finding).collect()
+}
+
+/// Finds missing claims on free names that cannot be made because of a confusable name.
+pub fn find_rivals(call: &Call, recent: Interval, types: &Types, findings: &mut [Finding]) {
+    let free = findings.iter().filter(|finding| finding.actual.is_none());
+    let free = free.filter_map(|finding| finding.expected.map(|claim| &claim.bucket));
+    let mut rivals = rivals(call, free, recent, types);
+    for finding in findings.iter_mut().filter(|finding| finding.actual.is_none()) {
+        if let Some((outcome, rival)) = finding.expected.and_then(|claim| rivals.remove(&claim.bucket)) {
+            (finding.outcome, finding.actual) = (Some(outcome), Some(rival));
+        }
     }
 }

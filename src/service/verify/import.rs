@@ -8,12 +8,11 @@ use claims_model::batch::expected_records;
 use claims_model::json::{Document, NotJson};
 use claims_model::limits::MAX_COMPARED;
 use claims_model::mode::Need;
-use claims_model::verify::{self as rules, Discrepancy, Outcome};
+use claims_model::verify::{Discrepancy, Outcome};
 use claims_model::{BadInput, Bucket, Claim, Confusables, NOBODY, Problem, Types};
 
 use super::correct;
-use super::finding::Finding;
-use super::rivals::rivals;
+use super::finding::{Finding, compare, find_rivals};
 use crate::arguments;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
@@ -56,8 +55,7 @@ fn import_records(
         if preview {
             return naming::with_unchanged_profiles(call.connection, &call.catalog, |types| {
                 let claims = read(types)?;
-                let all: Vec<_> = claims.iter().collect();
-                Ok(refused(&claims, &find(call, &all, types)))
+                Ok(refused(&claims, &find(call, claims.iter(), types)))
             });
         }
         admission::admit(call, Need::Begin)?;
@@ -81,7 +79,7 @@ fn import(call: &CellCall, claims: &[Claim]) -> Vec<Refused> {
     if rest.is_empty() {
         return Vec::new();
     }
-    let findings = find(call, &rest, &call.catalog.types);
+    let findings = find(call, rest.iter().copied(), &call.catalog.types);
     let (mut missing, others): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.discrepancy == Discrepancy::Missing);
     missing.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
@@ -130,26 +128,10 @@ fn add_new<'c>(call: &CellCall, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c B
     added
 }
 
-/// Compares claims with those that exist. Returns the differences.
-fn find<'c>(call: &CellCall, claims: &[&'c Claim<'c>], types: &Types) -> Vec<Finding<'c>> {
-    let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
-    let mut found = call.tables.actual_on(call.connection, &buckets, recent());
-    let mut findings = Vec::new();
-    for claim in claims.iter().copied() {
-        let actual = found.remove(&claim.bucket);
-        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(call.cell_id)));
-        if let Some((discrepancy, outcome)) = rules::judge(claim, seen) {
-            findings.push(Finding { discrepancy, expected: Some(claim), actual, outcome });
-        }
-    }
-    let is_free = |finding: &&Finding| finding.actual.is_none();
-    let free = findings.iter().filter(is_free).filter_map(|finding| finding.expected.map(|claim| &claim.bucket));
-    let mut rivals = rivals(call, free, recent(), types);
-    for finding in findings.iter_mut().filter(|finding| finding.actual.is_none()) {
-        if let Some((outcome, rival)) = finding.expected.and_then(|claim| rivals.remove(&claim.bucket)) {
-            (finding.outcome, finding.actual) = (Some(outcome), Some(rival));
-        }
-    }
+/// Compares claims with those that exist, and with confusable names. Returns the differences.
+fn find<'c>(call: &CellCall, claims: impl Iterator<Item = &'c Claim<'c>> + Clone, types: &Types) -> Vec<Finding<'c>> {
+    let mut findings = compare(call, claims, recent());
+    find_rivals(call, recent(), types, &mut findings);
     findings
 }
 

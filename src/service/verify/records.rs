@@ -10,11 +10,10 @@ use claims_model::{BadInput, Claim, NOBODY, Problem, Types};
 use uuid::Uuid;
 
 use super::correct;
-use super::finding::Finding;
-use super::rivals::rivals;
+use super::finding::{Finding, compare, find_rivals};
 use crate::arguments::{self, source_range};
 use crate::error::ClaimsError;
-use crate::kernel::call::{Call, CellCall};
+use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
 use crate::service::read::status_name;
 use crate::service::verify::errors::RangeError;
@@ -102,7 +101,7 @@ fn too_many(bad: BadInput) -> ClaimsError {
 
 /// Compares, and returns the discrepancies in bucket order, the order of all locks.
 fn find<'e>(
-    call: &Call,
+    call: &CellCall,
     part: &Part,
     expected: &'e [Claim<'e>],
     extra_uuids: Option<&HashSet<Uuid>>,
@@ -123,15 +122,7 @@ fn find<'e>(
         outcome: rules::reason_to_skip(actual.state_for(part.cell_id)),
         actual: Some(actual),
     });
-    let buckets: Vec<_> = expected.iter().map(|claim| &claim.bucket).collect();
-    let mut found = call.tables.actual_on(call.connection, &buckets, recent);
-    let missing_or_different = expected.iter().filter_map(|claim| {
-        let actual = found.remove(&claim.bucket);
-        let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(part.cell_id)));
-        let (discrepancy, outcome) = rules::judge(claim, seen)?;
-        Some(Finding { discrepancy, expected: Some(claim), actual, outcome })
-    });
-    let mut findings: Vec<_> = extra.chain(missing_or_different).collect();
+    let mut findings: Vec<_> = extra.chain(compare(call, expected.iter(), recent)).collect();
     findings.sort_by(|a, b| a.bucket().cmp(&b.bucket()));
     Ok(findings)
 }
@@ -149,21 +140,6 @@ fn leave_to_transfer(connection: &Connection, cell_id: i64, findings: &mut [Find
         true => return,
     };
     changes.for_each(|finding| finding.outcome = Some(outcome));
-}
-
-/// Finds missing claims that cannot be made because of a confusable name.
-fn find_rivals(call: &Call, recent: Interval, types: &Types, findings: &mut [Finding]) {
-    if types.naming.is_empty() {
-        return;
-    }
-    let is_open = |finding: &&Finding| finding.discrepancy == Discrepancy::Missing && finding.outcome.is_none();
-    let open = findings.iter().filter(is_open).filter_map(|finding| Some(&finding.expected?.bucket));
-    let mut found = rivals(call, open, recent, types);
-    for finding in findings.iter_mut().filter(|finding| finding.outcome.is_none() && finding.actual.is_none()) {
-        if let Some((outcome, rival)) = finding.expected.and_then(|claim| found.remove(&claim.bucket)) {
-            (finding.outcome, finding.actual) = (Some(outcome), Some(rival));
-        }
-    }
 }
 
 fn answers(findings: &[Finding], types: &Types) -> Result<Vec<FindingRow>, ClaimsError> {

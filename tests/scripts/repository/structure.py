@@ -129,12 +129,12 @@ def check(tree: Path) -> list[str]:
 CEILINGS = {
     "functions that take the tables": 3,
     "functions that take the tables and a connection": 0,
-    "functions with six or more parameters": 22,
+    "functions with six or more parameters": 9,
     "columns read by number": 314,
     "parameters of statements by number": 793,
     "statements that write claims": 22,
-    "names of types declared more than once": 50,
-    "lines of code": 44241,
+    "names of types declared more than once": 10,
+    "lines of code": 44060,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 

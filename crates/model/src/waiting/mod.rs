@@ -22,8 +22,8 @@ mod queue;
 mod seen;
 mod waiter;
 
-pub use name::{Name, quick_hash};
+pub use name::{QueuedName, quick_hash};
 pub use order::Before;
-pub use queue::{Effects, Place, Queue};
+pub use queue::{Effects, WaiterSlot, WaitingQueue};
 pub use seen::{SeenWaiter, seen};
 pub use waiter::{Arrival, KEPT_US, POLL_US, PRIORITY_US, Waiter, Wish};

@@ -6,14 +6,14 @@ use crate::claim::Bucket;
 
 /// A name for which calls wait, as hashes of its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-pub struct Name {
+pub struct QueuedName {
     /// Two names with one quick hash are woken together. It decides nothing.
     pub quick: u64,
     /// Decides whether two names are the same. Nobody can find two names with one exact hash.
     pub exact: [u64; 2],
 }
 
-impl Name {
+impl QueuedName {
     /// Returns the hashes of a bucket of a database.
     pub fn of(database: u32, bucket: &Bucket) -> Self {
         use sha2::{Digest, Sha256};
@@ -23,7 +23,7 @@ impl Name {
         hash.update(bucket.value.as_bytes());
         let digest = hash.finalize();
         let part = |at: usize| digest[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        Name { quick: quick_hash(database, bucket), exact: [part(0), part(8)] }
+        QueuedName { quick: quick_hash(database, bucket), exact: [part(0), part(8)] }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules of the order: for whom a name is kept, who precedes a call, and who is woken.
 
-use super::name::Name;
-use super::queue::{Effects, Place, Queue, Registration};
+use super::name::QueuedName;
+use super::queue::{Effects, Registration, WaiterSlot, WaitingQueue};
 use super::waiter::{KEPT_US, Waiter, Wish};
 
 /// The waiters that precede a call at a name.
@@ -12,10 +12,10 @@ pub struct Before {
     pub kept_until: Option<i64>,
 }
 
-impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITERS, NAMES, CHAINS> {
+impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> WaitingQueue<WAITERS, NAMES, CHAINS> {
     /// Keeps a free name for its first waiter, from now on or since it came free, and wakes it if that is new. Waiters for
     /// which it was kept long enough lose it.
-    fn keep(&mut self, name: &Name, now: i64, effects: &mut impl Effects) {
+    fn keep(&mut self, name: &QueuedName, now: i64, effects: &mut impl Effects) {
         while let Some(first) = self.first(name) {
             match self.wanted(first).free_since {
                 0 => return self.offer_to(first, now, effects),
@@ -28,7 +28,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     /// Offers a name that has come free, or that its first waiter gives up, to the one that is the first now, and wakes it
     /// in any case: it may be looking at an earlier state. The name is kept for it from now on, however long it was kept
     /// for it before somebody else took it.
-    fn offer(&mut self, name: &Name, now: i64, effects: &mut impl Effects) {
+    fn offer(&mut self, name: &QueuedName, now: i64, effects: &mut impl Effects) {
         if let Some(first) = self.first(name) {
             self.offer_to(first, now, effects);
         }
@@ -41,14 +41,14 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     }
 
     /// Returns the first waiter for a name, if it precedes a rank.
-    fn first_before(&self, name: &Name, rank: Option<(i64, u64)>) -> Option<Registration> {
+    fn first_before(&self, name: &QueuedName, rank: Option<(i64, u64)>) -> Option<Registration> {
         self.first(name).filter(|first| rank.is_none_or(|rank| self.rank(*first) < rank))
     }
 
     /// Returns how many waiters for a name precede a call, whether the name is free or not. `None` is a call that does not
     /// wait.
-    pub fn count_before(&self, place: Option<Place>, name: &Name) -> usize {
-        let rank = place.map(|Place(slot)| self.waiter(slot).rank());
+    pub fn count_before(&self, place: Option<WaiterSlot>, name: &QueuedName) -> usize {
+        let rank = place.map(|WaiterSlot(slot)| self.waiter(slot).rank());
         self.from(self.first(name)).take_while(|other| rank.is_none_or(|rank| self.rank(*other) < rank)).count()
     }
 
@@ -57,12 +57,12 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     /// a call that does not wait. It comes last.
     pub fn waiters_before(
         &mut self,
-        place: Option<Place>,
-        free: &[Name],
+        place: Option<WaiterSlot>,
+        free: &[QueuedName],
         now: i64,
         effects: &mut impl Effects,
     ) -> Vec<Before> {
-        let rank = place.map(|Place(slot)| self.waiter(slot).rank());
+        let rank = place.map(|WaiterSlot(slot)| self.waiter(slot).rank());
         let mut before = Vec::with_capacity(free.len());
         for name in free {
             if self.first_before(name, rank).is_some() {
@@ -80,7 +80,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     /// come free since that look, so the waiter must look once more before it sleeps.
     pub fn wait_for(
         &mut self,
-        Place(slot): Place,
+        WaiterSlot(slot): WaiterSlot,
         wishes: &[Wish],
         looked_at: i64,
         now: i64,
@@ -121,8 +121,8 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     /// Lets a waiter leave. Names that it has not taken are kept for the next waiters.
     pub fn leave(
         &mut self,
-        Place(slot): Place,
-        is_taken: impl Fn(&Name) -> bool,
+        WaiterSlot(slot): WaiterSlot,
+        is_taken: impl Fn(&QueuedName) -> bool,
         now: i64,
         effects: &mut impl Effects,
     ) {
@@ -159,6 +159,6 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     pub fn remove_gone(&mut self, is_there: impl Fn(u32) -> bool, now: i64, effects: &mut impl Effects) {
         let is_gone = |(_, waiter): &(usize, &Waiter<NAMES>)| !is_there(waiter.process);
         let gone: Vec<_> = self.in_use().filter(is_gone).map(|(slot, _)| slot).collect();
-        gone.into_iter().for_each(|slot| self.leave(Place(slot), |_| false, now, effects));
+        gone.into_iter().for_each(|slot| self.leave(WaiterSlot(slot), |_| false, now, effects));
     }
 }

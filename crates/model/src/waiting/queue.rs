@@ -8,8 +8,8 @@ use std::iter::successors;
 
 use zerocopy::FromBytes;
 
-use super::name::Name;
-use super::waiter::{Arrival, Link, Waiter, Wanted, Wish};
+use super::name::QueuedName;
+use super::waiter::{Arrival, ChainLink, Waiter, Wanted, Wish};
 
 /// Effects of a change of the queue outside of it. Called under the lock of the queue.
 pub trait Effects {
@@ -23,7 +23,7 @@ pub trait Effects {
 
 /// The slot of a waiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place(pub usize);
+pub struct WaiterSlot(pub usize);
 
 /// A registration of a waiter for a name: its slot, and the position among its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Registration {
 /// The waiters of a server: at most `WAITERS`, each registered for at most `NAMES` names, in `CHAINS` chains. A queue of
 /// zeros is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
-pub struct Queue<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> {
+pub struct WaitingQueue<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> {
     last_ticket: u64,
     /// The number of waiters.
     waiting: u64,
@@ -48,7 +48,7 @@ pub struct Queue<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> 
     slots: [Waiter<NAMES>; WAITERS],
 }
 
-impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITERS, NAMES, CHAINS> {
+impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> WaitingQueue<WAITERS, NAMES, CHAINS> {
     pub fn len(&self) -> usize {
         usize::try_from(self.waiting).unwrap_or(WAITERS)
     }
@@ -58,7 +58,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     }
 
     /// Returns whether a slot belongs to a process.
-    pub fn is_of(&self, Place(slot): Place, process: u32) -> bool {
+    pub fn is_of(&self, WaiterSlot(slot): WaiterSlot, process: u32) -> bool {
         self.slots.get(slot).is_some_and(|waiter| waiter.process == process && process != 0)
     }
 
@@ -70,7 +70,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
 
     /// Lets a call wait, registered for no name yet. Returns `None` if `most` calls wait, or half as many of its cell, or if all slots are
     /// taken.
-    pub fn join(&mut self, arrival: Arrival, most: usize) -> Option<Place> {
+    pub fn join(&mut self, arrival: Arrival, most: usize) -> Option<WaiterSlot> {
         let is_of_cell =
             |waiter: &Waiter<NAMES>| (waiter.database, waiter.cell_id) == (arrival.database, arrival.cell_id);
         let of_cell = self.in_use().filter(|(_, waiter)| is_of_cell(waiter)).count();
@@ -84,7 +84,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
         let waiter = &mut self.slots[slot];
         (waiter.process, waiter.database, waiter.cell_id) = (process, database, cell_id);
         (waiter.since, waiter.priority, waiter.ticket) = (now, priority, self.last_ticket);
-        Some(Place(slot))
+        Some(WaiterSlot(slot))
     }
 
     fn free_slot(&mut self) -> Option<usize> {
@@ -130,7 +130,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     }
 
     /// Returns the first waiter for a name.
-    pub(super) fn first(&self, name: &Name) -> Option<Registration> {
+    pub(super) fn first(&self, name: &QueuedName) -> Option<Registration> {
         self.chain(name.quick).find(|first| self.wanted(*first).name == *name)
     }
 
@@ -155,7 +155,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
             }
             (None, None) => {
                 let head = &mut self.chains[Self::chain_of(name.quick)];
-                (0, std::mem::replace(head, Self::link(new).into()) as Link)
+                (0, std::mem::replace(head, Self::link(new).into()) as ChainLink)
             }
         };
         let creates = u32::from(*creates);
@@ -190,7 +190,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
     }
 
     /// Puts another link in the place of the first waiter for a name.
-    fn replace_first(&mut self, first: Registration, by: Link) {
+    fn replace_first(&mut self, first: Registration, by: ChainLink) {
         let (link, quick) = (Self::link(first), self.wanted(first).name.quick);
         let precedes = self.chain(quick).find(|other| self.wanted(*other).next_name == link);
         match precedes {
@@ -201,7 +201,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
 
     /// Returns the first waiter for each name of a chain.
     fn chain(&self, quick: u64) -> impl Iterator<Item = Registration> {
-        let head = Self::linked(self.chains[Self::chain_of(quick)] as Link);
+        let head = Self::linked(self.chains[Self::chain_of(quick)] as ChainLink);
         successors(head, |first| Self::linked(self.wanted(*first).next_name))
     }
 
@@ -209,11 +209,11 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
         (quick % CHAINS as u64) as usize
     }
 
-    fn link(Registration { slot, at }: Registration) -> Link {
-        (slot * NAMES + at) as Link + 1
+    fn link(Registration { slot, at }: Registration) -> ChainLink {
+        (slot * NAMES + at) as ChainLink + 1
     }
 
-    fn linked(link: Link) -> Option<Registration> {
+    fn linked(link: ChainLink) -> Option<Registration> {
         let number = link.checked_sub(1)? as usize;
         let registration = Registration { slot: number / NAMES, at: number % NAMES };
         (registration.slot < WAITERS).then_some(registration)

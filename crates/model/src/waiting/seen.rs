@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::name::Name;
-use super::queue::Queue;
+use super::name::QueuedName;
+use super::queue::WaitingQueue;
 use super::waiter::Waiter;
 
 /// A waiter, as administrators see it.
@@ -20,7 +20,7 @@ pub struct SeenWaiter {
     pub position: usize,
 }
 
-impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITERS, NAMES, CHAINS> {
+impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> WaitingQueue<WAITERS, NAMES, CHAINS> {
     /// Copies the waiters, for [`seen`]. Only this needs the lock.
     pub fn waiters(&self) -> Vec<Waiter<NAMES>> {
         self.in_use().map(|(_, waiter)| *waiter).collect()
@@ -31,7 +31,7 @@ impl<const WAITERS: usize, const NAMES: usize, const CHAINS: usize> Queue<WAITER
 pub fn seen<const NAMES: usize>(mut waiters: Vec<Waiter<NAMES>>) -> Vec<SeenWaiter> {
     waiters.sort_by_key(Waiter::rank);
     // The waiters so far, by each of their names.
-    let mut earlier: HashMap<Name, Vec<usize>> = HashMap::new();
+    let mut earlier: HashMap<QueuedName, Vec<usize>> = HashMap::new();
     let seen = |(number, waiter): (usize, &Waiter<NAMES>)| {
         let mut rivals = HashSet::new();
         for name in waiter.names() {

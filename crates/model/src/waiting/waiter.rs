@@ -2,7 +2,7 @@
 
 use zerocopy::FromBytes;
 
-use super::name::Name;
+use super::name::QueuedName;
 
 /// Microseconds for which a name that has come free is kept for its first waiter.
 pub const KEPT_US: i64 = 100_000;
@@ -12,12 +12,12 @@ pub const POLL_US: i64 = 50_000;
 pub const PRIORITY_US: i64 = 1_000_000;
 
 /// The number of a registration in the queue, plus one; 0 is none.
-pub(super) type Link = u32;
+pub(super) type ChainLink = u32;
 
 /// A name that a call wants, and finds held or kept for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish {
-    pub name: Name,
+    pub name: QueuedName,
     /// Whether the call creates a claim on the name, which must have no owner. Otherwise the name must have one.
     pub creates: bool,
 }
@@ -25,7 +25,7 @@ pub struct Wish {
 /// A name for which a waiter is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 pub(super) struct Wanted {
-    pub name: Name,
+    pub name: QueuedName,
     /// When the name came free while this waiter was the first one; 0 if it did not.
     pub free_since: i64,
     /// 1 if the waiter creates a claim on the name.
@@ -33,14 +33,14 @@ pub(super) struct Wanted {
     /// Keeps the size a multiple of the alignment.
     pub unused: u32,
     /// The next waiter for this name.
-    pub next_waiter: Link,
+    pub next_waiter: ChainLink,
     /// Of the first waiter for a name: the first waiter for the next name with the same chain.
-    pub next_name: Link,
+    pub next_name: ChainLink,
 }
 
 impl Wanted {
     pub const NONE: Wanted = Wanted {
-        name: Name { quick: 0, exact: [0; 2] },
+        name: QueuedName { quick: 0, exact: [0; 2] },
         free_since: 0,
         creates: 0,
         unused: 0,
@@ -84,7 +84,7 @@ impl<const NAMES: usize> Waiter<NAMES> {
         (at < NAMES).then_some(at)
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &QueuedName> {
         self.positions().map(|at| &self.wanted[at].name)
     }
 

@@ -1,7 +1,7 @@
 //! The steps of a session.
 
 use claims_model::places::{Chance, Demand};
-use claims_model::turns::Arrival;
+use claims_model::turns::TurnArrival;
 
 use super::state::{SERVICES, Stage, World, key};
 use crate::{Broken, Full, Stays};
@@ -53,13 +53,13 @@ impl World {
         }
         let first = session.tickets[service].filter(|_| model.broken != Some(Broken::ResumesLast));
         match self.turns.arrive(key(service), model.limit, at as u32, first) {
-            Arrival::Now(ticket) => {
+            TurnArrival::Now(ticket) => {
                 self.sessions[at].tickets[service].get_or_insert(ticket);
                 self.note_overtaken(at, service);
                 self.sessions[at].has_turn[service] = true;
                 true
             }
-            Arrival::Wait(ticket) => {
+            TurnArrival::Wait(ticket) => {
                 let session = &mut self.sessions[at];
                 session.tickets[service].get_or_insert(ticket);
                 (session.turn_ticket, session.awaited, session.latch) = (ticket, service, false);

@@ -1,6 +1,6 @@
 //! The steps of a call: it looks at its names, decides, sleeps, and attempts its batches one after the other.
 
-use claims_model::waiting::{Arrival, Before, KEPT_US, Name, POLL_US, Wish};
+use claims_model::waiting::{Arrival, Before, KEPT_US, POLL_US, QueuedName, Wish};
 
 use crate::state::{CLIENTS, Found, HeldBy, Kind, NAMES, Stage, Woken, World, name};
 use crate::{Broken, Waiting};
@@ -78,7 +78,7 @@ impl World {
 
     /// Returns the names for which others wait who come before a call.
     fn before(&mut self, client: usize, names: &[usize], broken: Option<Broken>) -> Vec<(usize, Before)> {
-        let asked: Vec<Name> = names.iter().map(|number| name(*number)).collect();
+        let asked: Vec<QueuedName> = names.iter().map(|number| name(*number)).collect();
         let (place, now) = (self.clients[client].place, self.time(broken));
         let before = self.queue.waiters_before(place, &asked, now, &mut Woken(&mut self.clients));
         names.iter().copied().zip(before).filter(|(_, before)| before.waiters > 0).collect()

@@ -1,6 +1,6 @@
 //! The state of the queue, the names and the calls, and what happens to them. [`crate::call`] has the steps of a call.
 
-use claims_model::waiting::{Effects, KEPT_US, Name, POLL_US, Place, Queue};
+use claims_model::waiting::{Effects, KEPT_US, POLL_US, QueuedName, WaiterSlot, WaitingQueue};
 
 use crate::{Broken, Waiting};
 
@@ -77,7 +77,7 @@ pub struct Client {
     pub is_over: bool,
     /// Whether it was woken since it last went to sleep.
     pub latch: bool,
-    pub place: Option<Place>,
+    pub place: Option<WaiterSlot>,
     /// When it joined, and its number among those that did.
     pub joined: (i64, u8),
     /// The names for which it is registered, by its own knowledge.
@@ -102,7 +102,7 @@ pub type Call = (&'static [&'static [usize]], Kind);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct World {
     pub now: i64,
-    pub queue: Queue<CLIENTS, NAMES, 1>,
+    pub queue: WaitingQueue<CLIENTS, NAMES, 1>,
     pub names: [NameState; NAMES],
     pub clients: [Client; CLIENTS],
     pub calls: [Call; CLIENTS],
@@ -127,9 +127,9 @@ impl Effects for Woken<'_> {
     }
 }
 
-pub fn name(number: usize) -> Name {
+pub fn name(number: usize) -> QueuedName {
     // Both names have one quick hash: such a collision only wakes without need.
-    Name { quick: 7, exact: [number as u64 + 1, 0] }
+    QueuedName { quick: 7, exact: [number as u64 + 1, 0] }
 }
 
 impl World {
@@ -242,7 +242,7 @@ impl World {
         self.clients[client].wants = [false; NAMES];
         self.clients[client].joined = (0, 0);
         if let Some(place) = self.clients[client].place.take() {
-            let is_taken = |left: &Name| taken.iter().any(|number| name(*number) == *left);
+            let is_taken = |left: &QueuedName| taken.iter().any(|number| name(*number) == *left);
             self.queue.leave(place, is_taken, self.now, &mut Woken(&mut self.clients));
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use pgrx::pg_sys;
 
 use crate::cache::Freshness;
-use crate::index::KeyOrder;
+use crate::index::{KeyOrder, indexes_of};
 use crate::tuple::{attribute, name_of, width};
 
 use super::sequence;
@@ -233,17 +233,12 @@ unsafe fn indexes(
 ) -> Result<Vec<pg_sys::Oid>, Difference> {
     let mut found = vec![pg_sys::InvalidOid; layout.indexes.len()];
     let mut other = None;
-    // SAFETY: the list is a copy; the lock on the table keeps its indexes from being dropped.
+    // SAFETY: the lock on the table keeps its indexes from being dropped.
     unsafe {
-        let list = pg_sys::RelationGetIndexList(relation);
-        let count = if list.is_null() { 0 } else { (*list).length };
-        let oids: Vec<pg_sys::Oid> = (0..count).map(|at| pg_sys::list_nth_oid(list, at)).collect();
-        pg_sys::list_free(list);
-        for oid in oids {
+        for oid in indexes_of(relation) {
             let index = pg_sys::index_open(oid, pg_sys::AccessShareLock as _);
             let at = layout.indexes.iter().position(|wanted| is_as_created(wanted, index, columns));
-            let name =
-                std::ffi::CStr::from_ptr((*(*index).rd_rel).relname.data.as_ptr()).to_string_lossy().into_owned();
+            let name = CStr::from_ptr((*(*index).rd_rel).relname.data.as_ptr()).to_string_lossy().into_owned();
             pg_sys::index_close(index, pg_sys::AccessShareLock as _);
             match at.filter(|at| found[*at] == pg_sys::InvalidOid) {
                 Some(at) => found[at] = oid,

@@ -106,13 +106,7 @@ impl KeyScan<'_> {
         for (at, (condition, value)) in conditions.iter_mut().zip(key).enumerate() {
             let column = &self.table.layout.columns[layout.keys[at].column()];
             assert!(value.type_oid() == column.type_oid, "key of another type for {:?}", column.name);
-            let (equals, value) = value.comparison();
-            let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
-            let number = i16::try_from(at + 1).unwrap_or(0);
-            // SAFETY: the function compares two values of the column's type.
-            unsafe {
-                pg_sys::ScanKeyInit(condition, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
-            }
+            *condition = value.condition(at);
         }
         conditions
     }

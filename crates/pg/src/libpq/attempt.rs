@@ -7,8 +7,8 @@
 //!
 //! PostgreSQL's code runs in one thread. These rules keep it so, and the process safe:
 //! - The thread calls libpq, the allocator, and the functions it needs to report. It uses no memory context, error, log
-//!   or latch of the server. No function in this file that uses a [`Connection`] in that thread may call `pg_sys`.
-//! - A [`Connection`] has one owner. The thread creates it, and passes it on when it is open. Under this condition
+//!   or latch of the server. No function in this file that uses a [`PqConnection`] in that thread may call `pg_sys`.
+//! - A [`PqConnection`] has one owner. The thread creates it, and passes it on when it is open. Under this condition
 //!   libpq is thread-safe, and so is OpenSSL since 1.1.0.
 //! - All signals are blocked in the thread from its first instruction. Handlers run only in the backend's own thread.
 //! - The thread has its own copy of the locale. The server calls setlocale(), which changes the locale of all threads
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 
 use super::bindings::*;
-use super::connection::{Connection, CountedFiles};
+use super::connection::{CountedFiles, PqConnection};
 use super::link::Trouble;
 use crate::wait::{Socket, sleep, wait_for_socket};
 
@@ -56,10 +56,10 @@ const STILL_BUSY: &str = "An earlier attempt of this session to connect has not 
 type Options = Vec<(CString, CString)>;
 
 /// The state of a connection that is being made.
-pub(super) enum Report {
+pub(super) enum AttemptState {
     /// The thread needs a wait for this socket.
     Wait(c_int, Socket),
-    Open(Connection),
+    Open(PqConnection),
     /// The connection failed, with libpq's message.
     Failed(String),
 }
@@ -69,7 +69,7 @@ pub(super) struct Attempt {
     options: Options,
     /// Makes the thread take the next step. `None` ends the thread.
     steps: Option<Sender<()>>,
-    reports: Receiver<Report>,
+    reports: Receiver<AttemptState>,
     /// The socket that becomes readable with each report.
     bell: UnixStream,
     /// Whether the thread has not yet reported on its last step.
@@ -135,7 +135,7 @@ impl Attempt {
     }
 
     /// Waits for the next report. A cancel, a timeout or a shutdown of this session ends the wait with an error.
-    pub(super) fn report(&mut self, deadline: Instant) -> Result<Report, Trouble> {
+    pub(super) fn report(&mut self, deadline: Instant) -> Result<AttemptState, Trouble> {
         loop {
             match self.bell.read(&mut [0]) {
                 Ok(1) => {
@@ -208,11 +208,11 @@ fn join(thread: JoinHandle<()>) {
 // --- in the thread ------------------------------------------------------------------------------------------------------
 
 /// Connects step by step, until the connection is open or has failed, or the attempt was abandoned.
-fn connect(options: &Options, step: &Receiver<()>, report: &Sender<Report>, mut rope: UnixStream) {
+fn connect(options: &Options, step: &Receiver<()>, report: &Sender<AttemptState>, mut rope: UnixStream) {
     // A report that is not received is dropped, and a connection in it is closed. Then nothing reads the bell either.
-    let mut tell = |said: Report| report.send(said).is_ok() && rope.write_all(&[1]).is_ok();
-    let Some(connection) = Connection::start(options) else {
-        tell(Report::Failed("Out of memory.".into()));
+    let mut tell = |said: AttemptState| report.send(said).is_ok() && rope.write_all(&[1]).is_ok();
+    let Some(connection) = PqConnection::start(options) else {
+        tell(AttemptState::Failed("Out of memory.".into()));
         return;
     };
     // The first wait is for a writable socket, before any poll.
@@ -221,20 +221,20 @@ fn connect(options: &Options, step: &Receiver<()>, report: &Sender<Report>, mut 
         let wanted = match state {
             POLLING_OK => break,
             POLLING_FAILED => {
-                tell(Report::Failed(connection.last_message()));
+                tell(AttemptState::Failed(connection.last_message()));
                 return;
             }
             POLLING_WRITING => Socket::Writable,
             _ => Socket::Readable,
         };
-        if !tell(Report::Wait(connection.socket(), wanted)) || step.recv().is_err() {
+        if !tell(AttemptState::Wait(connection.socket(), wanted)) || step.recv().is_err() {
             return;
         }
         // SAFETY: the connection is being made, and belongs to this thread.
         state = unsafe { PQconnectPoll(connection.raw()) };
         connection.drop_early_notifications();
     }
-    tell(Report::Open(connection));
+    tell(AttemptState::Open(connection));
 }
 
 /// A copy of the locale of the process.

@@ -11,12 +11,12 @@ use super::bindings::*;
 ///
 /// One thread uses it at a time. The value has one owner, and nothing copies the pointer beyond a call, so only the
 /// owning thread uses it. libpq needs no more to be thread-safe.
-pub(super) struct Connection(NonNull<PgConn>);
+pub(super) struct PqConnection(NonNull<PgConn>);
 
 // SAFETY: libpq has no thread-local state for a connection, so any thread may make the next call.
-unsafe impl Send for Connection {}
+unsafe impl Send for PqConnection {}
 
-impl Connection {
+impl PqConnection {
     /// Starts to connect; libpq looks up the name of the first host. Returns `None` if libpq has no memory. Calls no
     /// function of the server, so any thread may call it.
     pub(super) fn start(options: &[(CString, CString)]) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Connection {
             PQsetNoticeReceiver(conn.as_ptr(), Some(ignore), null_mut());
             PQsetErrorVerbosity(conn.as_ptr(), ERRORS_VERBOSE);
         }
-        Some(Connection(conn))
+        Some(PqConnection(conn))
     }
 
     /// Returns the pointer for calls of libpq that end before this value is dropped.
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Like [`Connection::drop_notifications`], while the connection is made. PQnotifies reads messages, which libpq does itself
+    /// Like [`PqConnection::drop_notifications`], while the connection is made. PQnotifies reads messages, which libpq does itself
     /// only after authentication. Before, it would take the messages of the authentication for others.
     pub(super) fn drop_early_notifications(&self) {
         // SAFETY: reads a field.
@@ -82,7 +82,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for PqConnection {
     fn drop(&mut self) {
         // SAFETY: made by libpq, and closed once.
         unsafe { PQfinish(self.raw()) };

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::bindings::*;
 use super::mismatch::Mismatch;
-use super::result::{Received, RemoteError, Row};
+use super::result::{AnswerRow, Received, RemoteError};
 
 /// The limit of the memory for the rows of one answer, whatever their number.
 const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
@@ -19,32 +19,32 @@ const MAX_ROW_BYTES: usize = 32 * 1024;
 const MAX_ABANDONED_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone)]
-pub struct Expected {
+pub struct ExpectedRows {
     columns: usize,
     rows: RangeInclusive<usize>,
 }
 
-impl Expected {
+impl ExpectedRows {
     pub fn rows(rows: RangeInclusive<usize>, columns: usize) -> Self {
-        Expected { columns, rows }
+        ExpectedRows { columns, rows }
     }
 }
 
 /// A result that the other server still has to send for a statement.
-pub(super) enum Step {
+pub(super) enum AwaitedResult {
     /// The confirmation that the statement was prepared.
     Preparation,
-    Rows(Expected),
+    Rows(ExpectedRows),
 }
 
 /// An incomplete answer: the results of statements that were sent together, and the end of the call.
 #[derive(Default)]
 pub(super) struct Awaited {
-    steps: VecDeque<Step>,
+    steps: VecDeque<AwaitedResult>,
     /// Whether the first step has its result. Then libpq reports that there is no further one.
     is_answered: bool,
     /// The rows of the first step, or of the last one.
-    rows: Vec<Row>,
+    rows: Vec<AnswerRow>,
     /// The number of rows that have come, also if they were dropped.
     row_count: usize,
     /// The approximate memory of the rows that have come.
@@ -58,13 +58,13 @@ pub(super) struct Awaited {
 
 /// The state of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum AnswerState {
     More,
     Complete,
 }
 
 impl Awaited {
-    pub(super) fn add(&mut self, step: Step) {
+    pub(super) fn add(&mut self, step: AwaitedResult) {
         self.steps.push_back(step);
     }
 
@@ -85,15 +85,15 @@ impl Awaited {
     }
 
     /// Returns the rows of the last statement, or the error.
-    pub(super) fn into_answer(self) -> Result<Vec<Row>, RemoteError> {
+    pub(super) fn into_answer(self) -> Result<Vec<AnswerRow>, RemoteError> {
         self.error.map_or(Ok(self.rows), Err)
     }
 
-    pub(super) fn take(&mut self, result: &Received) -> Result<Progress, Mismatch> {
+    pub(super) fn take(&mut self, result: &Received) -> Result<AnswerState, Mismatch> {
         self.largest_result = self.largest_result.max(result.bytes());
         match (result.status(), self.steps.front()) {
             (None, _) if self.is_answered => self.next_step(),
-            (Some(PIPELINE_SYNC), None) if !self.is_answered => return Ok(Progress::Complete),
+            (Some(PIPELINE_SYNC), None) if !self.is_answered => return Ok(AnswerState::Complete),
             (None | Some(PIPELINE_SYNC), _) => return Err(Mismatch::Early),
             _ if self.is_answered => return Err(Mismatch::Surplus),
             // After an error libpq returns results for the other statements itself.
@@ -104,8 +104,10 @@ impl Awaited {
                 self.error = Some(result.error().ok_or_else(libpq_says)?);
                 self.is_answered = true;
             }
-            (Some(COMMAND_OK), Some(Step::Preparation)) if self.error.is_none() => self.is_answered = true,
-            (Some(status @ (SINGLE_TUPLE | TUPLES_OK)), Some(Step::Rows(expected))) if self.error.is_none() => {
+            (Some(COMMAND_OK), Some(AwaitedResult::Preparation)) if self.error.is_none() => self.is_answered = true,
+            (Some(status @ (SINGLE_TUPLE | TUPLES_OK)), Some(AwaitedResult::Rows(expected)))
+                if self.error.is_none() =>
+            {
                 let expected = expected.clone();
                 self.take_rows(result, &expected)?;
                 // Rows come one by one, and after them a result without rows.
@@ -118,7 +120,7 @@ impl Awaited {
             }
             (Some(status), _) => return Err(Mismatch::Kind(kind(status))),
         }
-        Ok(Progress::More)
+        Ok(AnswerState::More)
     }
 
     fn next_step(&mut self) {
@@ -131,7 +133,7 @@ impl Awaited {
         }
     }
 
-    fn take_rows(&mut self, result: &Received, expected: &Expected) -> Result<(), Mismatch> {
+    fn take_rows(&mut self, result: &Received, expected: &ExpectedRows) -> Result<(), Mismatch> {
         let (got, wanted) = (result.columns(), expected.columns);
         if got != wanted {
             return Err(Mismatch::Columns { got, wanted });
@@ -157,11 +159,11 @@ impl Awaited {
 }
 
 /// Returns the approximate memory of a row.
-fn footprint(row: &Row) -> usize {
+fn footprint(row: &AnswerRow) -> usize {
     const ALLOCATION: usize = 16;
     let value =
         |value: &Option<String>| size_of::<Option<String>>() + ALLOCATION + value.as_ref().map_or(0, String::len);
-    size_of::<Row>() + ALLOCATION + row.iter().map(value).sum::<usize>()
+    size_of::<AnswerRow>() + ALLOCATION + row.iter().map(value).sum::<usize>()
 }
 
 fn kind(status: std::ffi::c_int) -> &'static str {

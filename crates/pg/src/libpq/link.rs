@@ -10,12 +10,12 @@ use std::time::Instant;
 use pgrx::pg_sys;
 
 use super::bindings::*;
-use super::connection::{Connection, CountedFiles};
-use super::expected::{Awaited, Expected, Progress, Step};
+use super::connection::{CountedFiles, PqConnection};
+use super::expected::{AnswerState, Awaited, AwaitedResult, ExpectedRows};
 use super::memory::ProcessMemory;
 use super::mismatch::Mismatch;
-use super::result::{Received, RemoteError, Row, libpq_notice};
-use crate::wait::{Socket, Waiter, wait_for_socket};
+use super::result::{AnswerRow, Received, RemoteError, libpq_notice};
+use crate::wait::{Socket, WaitSet, wait_for_socket};
 
 /// The limit of libpq's memory for data that it has not returned. It allocates powers of two. A message may have up to
 /// 32 MiB, which is the size of an error about 100,000 conflicts.
@@ -37,14 +37,14 @@ pub struct Command {
     pub types: Vec<pg_sys::Oid>,
     pub values: Vec<Option<CString>>,
     /// The rows and columns that it must return.
-    pub expected: Expected,
+    pub expected: ExpectedRows,
 }
 
 /// The answer to commands that were sent together.
 #[derive(Debug)]
 pub enum Reply {
     /// The rows of the last command, as expected.
-    Rows(Vec<Row>),
+    Rows(Vec<AnswerRow>),
     Refused(RemoteError),
 }
 
@@ -69,8 +69,8 @@ pub enum Trouble {
 /// server, and answers come in the order of the commands. Rows are read one by one, so libpq never holds many.
 pub struct Link {
     /// Set when the connection is open. It is dropped before the connection, because its socket must be open.
-    waiter: Option<Waiter>,
-    connection: Connection,
+    waiter: Option<WaitSet>,
+    connection: PqConnection,
     /// The notice that libpq has raised about data of the other server. It is dropped after the connection, which
     /// points to it.
     libpq_notice: Rc<RefCell<Option<String>>>,
@@ -95,7 +95,7 @@ enum Prepares {
 
 impl Link {
     /// Returns a link for an open connection and its file descriptor.
-    pub(super) fn new(connection: Connection, file: Option<CountedFiles>) -> Self {
+    pub(super) fn new(connection: PqConnection, file: Option<CountedFiles>) -> Self {
         Link {
             waiter: None,
             connection,
@@ -111,7 +111,7 @@ impl Link {
     /// Starts to collect notices and notifications of the other server, and creates the waiter.
     pub(super) fn opened(&mut self) {
         self.overhear_notices();
-        self.waiter = Some(Waiter::new(self.socket()));
+        self.waiter = Some(WaitSet::new(self.socket()));
     }
 
     fn overhear_notices(&self) {
@@ -184,7 +184,7 @@ impl Link {
             if let (Prepares::Yes(prepared), Some(name)) = (&mut self.prepares, *name) {
                 if !prepared.contains(&name) {
                     prepared.push(name);
-                    awaited.add(Step::Preparation);
+                    awaited.add(AwaitedResult::Preparation);
                     if PQsendPrepare(conn, name.as_ptr(), text.as_ptr(), type_count, types) != 1 {
                         return false;
                     }
@@ -194,7 +194,7 @@ impl Link {
                 PQsendQueryParams(conn, text.as_ptr(), count, types, pointers, null(), null(), 0) == 1
             }
         };
-        awaited.add(Step::Rows(expected.clone()));
+        awaited.add(AwaitedResult::Rows(expected.clone()));
         is_sent
     }
 
@@ -256,8 +256,8 @@ impl Link {
                 return Err(self.end(&result, was_open));
             }
             match awaited.take(&result) {
-                Ok(Progress::More) => {}
-                Ok(Progress::Complete) => return self.reply(awaited, memory).map(Some),
+                Ok(AnswerState::More) => {}
+                Ok(AnswerState::Complete) => return self.reply(awaited, memory).map(Some),
                 // The end of the other server's session can follow any result, also an error.
                 Err(mismatch) => {
                     let end = result.error().filter(RemoteError::is_connection_error);

@@ -2,7 +2,7 @@
 //! PostgreSQL's own clients inside the server.
 //!
 //! The other server is not trusted. Whatever it sends, a wait ends at its deadline and obeys cancels and shutdowns, the
-//! memory of the process stays bounded, and an answer is either as expected or an error ([`Expected`]). Connections are
+//! memory of the process stays bounded, and an answer is either as expected or an error ([`ExpectedRows`]). Connections are
 //! made in threads of their own ([`attempt`]), because libpq does not return while it looks up host names and computes
 //! as many iterations of SCRAM as the other server asks for.
 
@@ -17,8 +17,8 @@ mod opening;
 mod options;
 mod result;
 
-pub use expected::Expected;
+pub use expected::ExpectedRows;
 pub use link::{Command, Link, Reply, Trouble};
 pub use mismatch::Mismatch;
 pub use options::known_options;
-pub use result::{RemoteError, Row};
+pub use result::{AnswerRow, RemoteError};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pgrx::pg_sys;
 
-use super::attempt::{Attempt, Report};
+use super::attempt::{Attempt, AttemptState};
 use super::bindings::*;
 use super::link::{Link, Trouble};
 use super::memory::ProcessMemory;
@@ -35,10 +35,10 @@ impl Link {
             }
             match report {
                 // The socket stays open, because the thread closes it only in its next step.
-                Report::Wait(socket, wanted) if wait_for_socket(socket, wanted, deadline) => attempt.step(),
-                Report::Wait(..) => return Err(Trouble::OutOfTime),
-                Report::Failed(message) => return Err(not_made(&message)),
-                Report::Open(connection) => break connection,
+                AttemptState::Wait(socket, wanted) if wait_for_socket(socket, wanted, deadline) => attempt.step(),
+                AttemptState::Wait(..) => return Err(Trouble::OutOfTime),
+                AttemptState::Failed(message) => return Err(not_made(&message)),
+                AttemptState::Open(connection) => break connection,
             }
         };
         let mut link = Link::new(connection, attempt.over());

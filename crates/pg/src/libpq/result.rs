@@ -11,7 +11,7 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 const DETAIL_BYTES: usize = 32 * 1024 * 1024;
 
 /// A row of an answer: texts or NULL.
-pub type Row = Vec<Option<String>>;
+pub type AnswerRow = Vec<Option<String>>;
 
 /// An error of the other server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Received {
     }
 
     /// Returns the rows. A value that is no valid text of PostgreSQL is a mismatch.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Result<Row, Mismatch>> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Result<AnswerRow, Mismatch>> {
         // SAFETY: a result of libpq; NULL has no rows.
         let (rows, columns) = unsafe { (PQntuples(self.0), PQnfields(self.0)) };
         (0..rows).map(move |row| (0..columns).map(|column| self.value(row, column)).collect())

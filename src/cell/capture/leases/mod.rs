@@ -37,7 +37,7 @@ const ASK_ABOVE: usize = 1000;
 /// Returns how long the service has to answer a call about a number of records.
 pub fn timeout(records: usize) -> Duration {
     let times = records.div_ceil(RECORDS_PER_TIMEOUT).max(1);
-    let once = Duration::from_millis(settings::service_timeout().unsigned_abs());
+    let once = settings::service_timeout();
     once.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
@@ -45,7 +45,6 @@ pub fn timeout(records: usize) -> Duration {
 pub struct Leases<'l> {
     pub connection: &'l Connection,
     pub service: &'l Service<'l>,
-    pub cell_id: i64,
     /// Whether the session commits them after the COMMIT.
     pub automatic: bool,
 }
@@ -58,7 +57,7 @@ pub struct Begun {
 }
 
 /// The changes of one service that are not sent yet.
-struct Queue<'l> {
+struct UnsentBatches<'l> {
     leases: Leases<'l>,
     batches: VecDeque<Outgoing>,
     /// The number of records that were sent.
@@ -98,7 +97,7 @@ pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsErr
             true => leases.divide(outgoing, timeout(1))?,
             false => VecDeque::from([outgoing]),
         };
-        queues.push(Queue { leases, batches, sent: 0 });
+        queues.push(UnsentBatches { leases, batches, sent: 0 });
     }
     let mut uuids = Uuids::of(queues.iter().flat_map(|queue| &queue.batches));
     let mut begun = Vec::new();
@@ -112,17 +111,17 @@ pub fn begin_all(parts: Vec<(Leases, Outgoing)>) -> Result<Vec<Begun>, ClaimsErr
 }
 
 /// A batch that was sent together with those for other services, and the answer.
-type FirstAnswer = (SentBatch, Result<Presented, ClaimsError>);
+type FirstAnswer<'l> = (SentBatch<'l>, Result<Presented, ClaimsError>);
 
 /// Sends the first batch for each service before it awaits the first answer. From its answer on, each lease that has begun ends with the
 /// transaction, whatever the other services have answered.
-fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswer>, ClaimsError> {
+fn begin_first<'l>(queues: &mut [UnsentBatches<'l>], uuids: &mut Uuids) -> Result<Vec<FirstAnswer<'l>>, ClaimsError> {
     let (mut batches, mut requests) = (Vec::new(), Vec::new());
     for queue in queues.iter_mut() {
         let outgoing = queue.batches.pop_front().unwrap_or_default();
         queue.sent = outgoing.records();
-        let batch = SentBatch::enforced(queue.leases.cell_id, uuids.next(), outgoing);
-        requests.push(batch.request(queue.leases.connection, None)?);
+        let batch = queue.leases.batch(uuids.next(), outgoing);
+        requests.push(batch.request(None)?);
         batches.push(batch);
     }
     let calls = queues.iter().zip(&requests);
@@ -131,15 +130,15 @@ fn begin_first(queues: &mut [Queue], uuids: &mut Uuids) -> Result<Vec<FirstAnswe
     Ok(batches.into_iter().zip(answers).collect())
 }
 
-impl Queue<'_> {
+impl<'l> UnsentBatches<'l> {
     /// Begins leases for the changes of one service. The first batch may have been sent already.
     fn begin(
         &mut self,
-        mut first: Option<FirstAnswer>,
+        mut first: Option<FirstAnswer<'l>>,
         uuids: &mut Uuids,
         begun: &mut Vec<Begun>,
     ) -> Result<(), ClaimsError> {
-        let Queue { leases, batches, sent } = self;
+        let UnsentBatches { leases, batches, sent } = self;
         let mut skipped = SkippedDestroys::default();
         loop {
             let is_first = first.is_some();
@@ -148,7 +147,7 @@ impl Queue<'_> {
                 None => {
                     let Some(outgoing) = batches.pop_front() else { break };
                     *sent += outgoing.records();
-                    (SentBatch::enforced(leases.cell_id, uuids.next(), outgoing), None)
+                    (leases.batch(uuids.next(), outgoing), None)
                 }
             };
             let records = batch.outgoing.records();
@@ -175,7 +174,7 @@ impl Queue<'_> {
                 if !has_begun {
                     leases.has_begun(&batch, batch.presented);
                 }
-                batch.confirm(leases.connection)?;
+                batch.confirm()?;
                 sizes::note(batch.lease, records);
                 begun.push(Begun { lease: batch.lease, service: leases.service.name().to_owned() });
             }
@@ -185,16 +184,20 @@ impl Queue<'_> {
     }
 }
 
-impl Leases<'_> {
+impl<'l> Leases<'l> {
+    fn batch(&self, lease: Uuid, outgoing: Outgoing) -> SentBatch<'l> {
+        SentBatch::enforced(self.connection, self.service.cell_id, lease, outgoing)
+    }
+
     /// Has the lease, which has begun with an epoch, end with the transaction from now on.
     pub fn has_begun(&self, batch: &SentBatch, presented: Presented) {
         let lease = (batch.lease, batch.outgoing.records());
-        begun_leases::begun(self.service.name(), self.cell_id, lease, presented, self.automatic);
+        begun_leases::begun(self.service.name(), self.service.cell_id, lease, presented, self.automatic);
     }
 
     /// Divides a batch by the service's limit. All answers so far together may take `limit`.
     fn divide(&self, outgoing: Outgoing, limit: Duration) -> Result<VecDeque<Outgoing>, ClaimsError> {
-        let most = self.service.batch_limit(self.cell_id, self.service.time_left(limit))?;
+        let most = self.service.batch_limit(self.service.time_left(limit))?;
         Ok(divide_by(&catalog::current(self.connection), outgoing, most))
     }
 
@@ -207,29 +210,28 @@ impl Leases<'_> {
         mut answer: Option<Result<Presented, ClaimsError>>,
         limit: Duration,
     ) -> Result<(), ClaimsError> {
-        let Leases { connection, service, cell_id, .. } = *self;
+        let Leases { connection, service, .. } = *self;
         let waits = !settings::lease_wait_of_save().is_zero();
-        let mut begin =
-            || own_leases::own_conflict(cell_id, batch.begin(connection, service, limit, false, answer.take()));
+        let mut begin = || own_leases::own_conflict(service.cell_id, batch.begin(service, limit, false, answer.take()));
         let mut conflict = match begin() {
             Err(error) if waits && own_leases::is_temporary(&error) => {
-                return waited(batch.begin(connection, service, limit, true, None), error);
+                return waited(batch.begin(service, limit, true, None), error);
             }
             answer => match answer? {
                 None => return Ok(()),
                 Some(conflict) => conflict,
             },
         };
-        if own_leases::settle_committed(connection, service, cell_id, limit)? {
+        if own_leases::settle_committed(connection, service, limit)? {
             match begin()? {
                 None => return Ok(()),
                 Some(again) => conflict = again,
             }
         }
-        if !own_leases::settle_ended(connection, service, cell_id, &conflict, limit)? && !waits {
+        if !own_leases::settle_ended(connection, service, &conflict, limit)? && !waits {
             return Err(conflict.error);
         }
-        let begun = batch.begin(connection, service, limit, waits, None);
+        let begun = batch.begin(service, limit, waits, None);
         if waits { waited(begun, conflict.error) } else { begun }
     }
 }

@@ -17,7 +17,7 @@ use super::acquire::Acquired;
 use super::begin::{RecordList, lease_or_error, note, read_batches, remember};
 use super::end::{ToEnd, end_leases};
 use super::first::{self, Alternatives};
-use super::now;
+use super::one_step;
 use super::request::{BeginAttempt, ConflictsOf};
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::error::{AccessError, ClaimsError};
@@ -43,7 +43,7 @@ pub fn claim(call: &Call, cell_id: i64, outgoing: &Outgoing) -> Result<(), Claim
     }
     let read = |catalog: &Catalog| Ok(outgoing.batch(&catalog.types));
     let (call, batch) = naming::locked(call, read)?;
-    let is_done = batch.is_some_and(|batch| now::claim(&call, &batch));
+    let is_done = batch.is_some_and(|batch| one_step::claim(&call, &batch));
     if !is_done {
         by_lease(&call, outgoing)?;
     }
@@ -92,7 +92,7 @@ fn commit(call: &CellCall, lease: Uuid) -> Result<(), ClaimsError> {
         around: call.tables.surroundings(),
     };
     let end = || end_leases(call, to_end);
-    let ended = translate_error(Code::ERRCODE_LOCK_NOT_AVAILABLE, || LeaseError::Busy.into(), end)?;
+    let ended = translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || LeaseError::Busy.into(), end)?;
     counters::settle_took(call.cell_id, began.elapsed());
     // No other transaction can have seen the lease.
     if ended == 1 { Ok(()) } else { Err(LeaseError::Unknown { lease }.into()) }
