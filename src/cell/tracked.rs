@@ -11,7 +11,6 @@ use pg::index::{self, KeyPart, KeyValue};
 use pg::jsonb::Jsonb;
 use pg::query::{query, record};
 use pg::spi::Connection;
-use pg::uuid::pg_uuid;
 use pg::xact;
 use pg::xid8::Xid8;
 
@@ -145,7 +144,7 @@ fn xmin(printed: i64) -> u32 {
 pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &str) {
     let now = Moment::now();
     let insert = |[table]: [&Table; 1]| {
-        table.insert(&[pg_uuid(lease).into(), now.into(), now.into(), cell_id.into(), service.into()]);
+        table.insert(&[lease.into(), now.into(), now.into(), cell_id.into(), service.into()]);
     };
     if direct::open([&TRACKED_LEASES], insert).is_none() {
         insert_new(connection, lease, cell_id, service);
@@ -155,7 +154,7 @@ pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &s
 /// Returns whether a lease is fenced: by a fence that is committed now, under every isolation level, or by this transaction. It reads
 /// the index without a statement, because every save asks this.
 pub fn is_fenced(connection: &Connection, lease: Uuid) -> bool {
-    let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
+    let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(lease) }];
     index::is_there_now(c"lease_fences", &key).unwrap_or_else(|_| !fences(connection, &[lease]).is_empty())
 }
 

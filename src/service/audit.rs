@@ -177,6 +177,6 @@ pub fn record_refusals(connection: &Connection, fetched: Fetched) {
         texts.push(row.to_string());
     }
     if !texts.is_empty() {
-        audit::record_described(connection, texts);
+        audit::record_described(connection, &texts);
     }
 }

@@ -8,12 +8,14 @@
 
 use std::ffi::CStr;
 
-use pgrx::{IntoDatum, Uuid, pg_sys};
+use pgrx::{IntoDatum, pg_sys};
+use uuid::Uuid;
 
 use super::compatibility;
 use super::statement::{self, Reach};
 use super::table::{LOCK, TableRow, open_table};
 use super::tuple::{attribute, is_named};
+use super::uuid::pg_uuid;
 
 /// A column of a key, with its value.
 pub struct KeyPart<'k> {
@@ -90,7 +92,7 @@ impl KeyValue<'_> {
             KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
             KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
             KeyValue::Int8(value) => (pg_sys::F_INT8EQ, value.into_datum()),
-            KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, value.into_datum()),
+            KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, pg_uuid(value).into_datum()),
         };
         let number = pg_sys::AttrNumber::try_from(at + 1).unwrap_or(0);
         let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));

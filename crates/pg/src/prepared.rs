@@ -36,7 +36,7 @@ impl Prepared {
     pub fn run<'c>(&self, connection: &'c Connection, values: impl IntoIterator<Item = Value>) -> Rows<'c> {
         connection.open();
         let mut arguments = StatementArguments::new(values);
-        arguments.must_be(&self.argument_types, &self.text);
+        arguments.must_be(&[&self.argument_types], &self.text);
         // SAFETY: the plan is kept until this is dropped; the arrays have as many elements as it has arguments, of
         // their types.
         unsafe {

@@ -4,10 +4,16 @@
 //! that text and arguments name the same parameters. A row is read into a [`Record`], whose fields have the names of
 //! the columns.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use pgrx::pg_sys;
+
 use super::rows::{Row, Rows};
+use super::statement::{Reach, Statement};
 #[doc(hidden)]
 pub use super::value::Argument;
-use super::value::Column;
+use super::value::{Column, Value};
 
 /// A row of a statement's answer: a struct that [`record!`] declares, or the value of the only column.
 pub trait Record: Sized {
@@ -47,6 +53,13 @@ impl Answer for usize {
 impl Answer for bool {
     fn of(rows: &Rows) -> Self {
         if rows.width() == 0 { rows.count() > 0 } else { rows.first(|row| row.must(1)).unwrap_or(false) }
+    }
+}
+
+/// The value of the only column; 0 without a row.
+impl Answer for i64 {
+    fn of(rows: &Rows) -> Self {
+        rows.first(|row| row.must(1)).unwrap_or(0)
     }
 }
 
@@ -92,17 +105,24 @@ macro_rules! record {
 /// ```
 ///
 /// The first argument of the function is the connection. In brackets stands the [`View`](crate::spi::View), and then
-/// where the rows are, unless they are in this database ([`Reach`](crate::statement::Reach)).
+/// where the rows are, unless they are in this database ([`Reach`](crate::statement::Reach)). With `[Statement Node]` no part of the
+/// statement goes to other nodes. With `(queue: &str; view)` and `[view]` the caller passes the view, as the last argument. With
+/// `(at: Moment; ..new: Claim)` the fields of a struct that [`arguments!`] declares are further parameters.
 #[macro_export]
 macro_rules! query {
     ($($(#[$meta:meta])*
-       $vis:vis fn $name:ident($($parameter:ident: $type:ty),* $(,)?) $(-> $answer:ty)? = [$view:ident $($reach:ident)?] $text:expr;)*) => {$(
+       $vis:vis fn $name:ident($($parameter:ident: $type:ty),* $(,)? $(; ..$group:ident: $struct:ty)? $(; $passed:ident)?) $(-> $answer:ty)?
+           = [$view:ident $($reach:ident)?] $text:expr;)*) => {$(
         $(#[$meta])*
-        $vis fn $name(connection: &$crate::spi::Connection, $($parameter: $type),*) $(-> $answer)? {
-            $crate::named_statement! { ($($parameter: $type),*) $($reach)?, $text }
-            let values: [$crate::spi::Value; NAMES.len()] = [$($parameter.into()),*];
-            let rows = connection.run(&STATEMENT, $crate::spi::View::$view, values);
-            $crate::query::Answer::of(&rows)
+        $vis fn $name(connection: &$crate::spi::Connection, $($parameter: $type,)* $($group: $struct,)? $($passed: $crate::spi::View)?)
+        $(-> $answer)? {
+            $crate::named_statement! { ($($parameter: $type),*) ($($struct)?) $($reach)?, $text }
+            #[allow(unused_mut)]
+            let mut values: ::std::vec::Vec<$crate::spi::Value> = ::std::vec![$($parameter.into()),*];
+            $(values.extend($crate::query::Arguments::values($group));)?
+            #[allow(unused_imports)]
+            use $crate::spi::View::*;
+            $crate::query::Answer::of(&connection.run(&STATEMENT, $view, values))
         }
     )*};
 }
@@ -119,55 +139,134 @@ macro_rules! walk {
             $($parameter: $type,)*
             mut each: impl FnMut($row) -> ::std::ops::ControlFlow<()>,
         ) {
-            $crate::named_statement! { ($($parameter: $type),*) $($reach)?, $text }
-            let values: [$crate::spi::Value; NAMES.len()] = [$($parameter.into()),*];
+            $crate::named_statement! { ($($parameter: $type),*) () $($reach)?, $text }
+            let values: ::std::vec::Vec<$crate::spi::Value> = ::std::vec![$($parameter.into()),*];
             let as_caller = matches!($crate::spi::View::$view, $crate::spi::View::Caller);
             connection.walk(&STATEMENT, values, as_caller, |row| each($crate::query::Record::read(&row)));
         }
     )*};
 }
 
-/// Declares a statement and the names of its parameters.
+/// Like [`walk!`], for reading much of a table: the statement is planned with the values of each call, a thousand rows are in memory at
+/// a time, and the function reads to the end. The view is Statement or Caller.
+#[macro_export]
+macro_rules! scan {
+    ($($(#[$meta:meta])*
+       $vis:vis fn $name:ident($($parameter:ident: $type:ty),* $(,)?) -> $row:ty = [$view:ident] $text:expr;)*) => {$(
+        $(#[$meta])*
+        $vis fn $name(connection: &$crate::spi::Connection, $($parameter: $type,)* each: &mut dyn FnMut($row)) {
+            const NAMED: &str = $text;
+            const NUMBERED: ([u8; NAMED.len()], usize) = $crate::query::number(NAMED, &[&[$(stringify!($parameter)),*]]);
+            let values: ::std::vec::Vec<$crate::spi::Value> = ::std::vec![$($parameter.into()),*];
+            let as_caller = matches!($crate::spi::View::$view, $crate::spi::View::Caller);
+            connection.stream($crate::query::numbered(&NUMBERED), values, as_caller, |row| each($crate::query::Record::read(&row)));
+        }
+    )*};
+}
+
+/// Like [`query!`], for the tables of one shard on its node. The first argument after the connection is the number of the shard, which
+/// replaces SHARD in the text. No part of a statement goes to other nodes.
+#[macro_export]
+macro_rules! shard_query {
+    ($($(#[$meta:meta])*
+       $vis:vis fn $name:ident($($parameter:ident: $type:ty),* $(,)? $(; ..$group:ident: $struct:ty)?) $(-> $answer:ty)? = [Shard] $text:expr;)*) => {$(
+        $(#[$meta])*
+        $vis fn $name(connection: &$crate::spi::Connection, shard: i64, $($parameter: $type,)* $($group: $struct)?) $(-> $answer)? {
+            $crate::named! { ($($parameter: $type),*) ($($struct)?) $text }
+            ::std::thread_local! {
+                static STATEMENTS: $crate::query::OfShards = ::std::default::Default::default();
+            }
+            let statement = STATEMENTS.with(|all| all.of(shard, $crate::query::numbered(&NUMBERED), TYPES));
+            #[allow(unused_mut)]
+            let mut values: ::std::vec::Vec<$crate::spi::Value> = ::std::vec![$($parameter.into()),*];
+            $(values.extend($crate::query::Arguments::values($group));)?
+            $crate::query::Answer::of(&connection.run_leaked(statement, $crate::spi::View::Statement, values))
+        }
+    )*};
+}
+
+/// The statements of one text for the shards of this node. They are kept for the session.
+#[doc(hidden)]
+#[derive(Default)]
+pub struct OfShards(RefCell<HashMap<i64, &'static Statement>>);
+
+impl OfShards {
+    pub fn of(&self, shard: i64, text: &str, types: &'static [&'static [pg_sys::Oid]]) -> &'static Statement {
+        let new = || Statement::leaked(text.replace("SHARD", &shard.to_string()), types, Reach::Node);
+        *self.0.borrow_mut().entry(shard).or_insert_with(new)
+    }
+}
+
+/// Declares a struct whose fields are parameters of statements.
+#[macro_export]
+macro_rules! arguments {
+    ($($(#[$meta:meta])* $vis:vis struct $name:ident<$life:lifetime> { $($access:vis $field:ident: $type:ty),* $(,)? })*) => {$(
+        $(#[$meta])*
+        $vis struct $name<$life> { $($access $field: $type),* }
+
+        impl<$life> $crate::query::Arguments for $name<$life> {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+            const TYPES: &'static [::pgrx::pg_sys::Oid] = &[$(<$type as $crate::query::Argument>::TYPE),*];
+
+            fn values(self) -> ::std::vec::Vec<$crate::spi::Value> {
+                ::std::vec![$(self.$field.into()),*]
+            }
+        }
+    )*};
+}
+
+/// A struct that [`arguments!`] declares.
+pub trait Arguments: Sized {
+    #[doc(hidden)]
+    const NAMES: &'static [&'static str];
+    #[doc(hidden)]
+    const TYPES: &'static [pg_sys::Oid];
+    /// Returns the values of the fields, in their order.
+    fn values(self) -> Vec<Value>;
+}
+
+/// Numbers the parameters of a text, and declares their types.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! named {
+    (($($parameter:ident: $type:ty),*) ($($struct:ty)?) $text:expr) => {
+        const NAMED: &str = $text;
+        const NUMBERED: ([u8; NAMED.len()], usize) = $crate::query::number(
+            NAMED,
+            &[&[$(stringify!($parameter)),*] $(, <$struct as $crate::query::Arguments>::NAMES)?],
+        );
+        const TYPES: &[&[::pgrx::pg_sys::Oid]] =
+            &[&[$(<$type as $crate::query::Argument>::TYPE),*] $(, <$struct as $crate::query::Arguments>::TYPES)?];
+    };
+}
+
+/// Declares a statement.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! named_statement {
-    (($($parameter:ident: $type:ty),*) $($reach:ident)?, $text:expr) => {
-        const NAMES: &[&str] = &[$(stringify!($parameter)),*];
-        const NAMED: &str = $text;
-        const NUMBERED: ([u8; NAMED.len()], usize) = $crate::query::number(NAMED, NAMES);
+    (($($parameter:ident: $type:ty),*) ($($struct:ty)?) $($reach:ident)?, $text:expr) => {
+        $crate::named! { ($($parameter: $type),*) ($($struct)?) $text }
         ::std::thread_local! {
             static STATEMENT: $crate::statement::Statement = const {
                 $crate::statement::Statement::new(
                     $crate::query::numbered(&NUMBERED),
-                    &[$(<$type as $crate::query::Argument>::TYPE),*],
-                    $crate::reach!($($reach)?),
+                    TYPES,
+                    *[$crate::statement::Reach::Here $(, $crate::statement::Reach::$reach)?].last().unwrap(),
                 )
             };
         }
     };
 }
 
-#[doc(hidden)]
-#[macro_export]
-macro_rules! reach {
-    () => {
-        $crate::statement::Reach::Here
-    };
-    ($reach:ident) => {
-        $crate::statement::Reach::$reach
-    };
-}
-
-pub use {query, record, walk};
+pub use {arguments, query, record, scan, shard_query, walk};
 
 /// Replaces the named parameters of a statement by `$1`, `$2` … in the order of `names`. Returns the bytes and their
 /// number. Panics, when the statement is compiled, about a name that is not a parameter and a parameter that is not
 /// named.
 #[doc(hidden)]
-pub const fn number<const SIZE: usize>(text: &str, names: &[&str]) -> ([u8; SIZE], usize) {
+pub const fn number<const SIZE: usize>(text: &str, names: &[&[&str]]) -> ([u8; SIZE], usize) {
     let (text, mut numbered) = (text.as_bytes(), [b' '; SIZE]);
     let (mut from, mut to, mut is_quoted, mut used) = (0, 0, false, 0_u64);
-    assert!(names.len() < 64, "a statement has at most 63 parameters");
     while from < text.len() {
         let is_parameter = text[from] == b':' && !is_quoted && from + 1 < text.len() && is_letter(text[from + 1]);
         if is_parameter && (from == 0 || text[from - 1] != b':') {
@@ -193,7 +292,7 @@ pub const fn number<const SIZE: usize>(text: &str, names: &[&str]) -> ([u8; SIZE
             from += 1;
         }
     }
-    assert!(used == (1 << names.len()) - 1, "a parameter is not used in the statement");
+    assert!(used.count_ones() as usize == count(names), "a parameter is not used in the statement");
     (numbered, to)
 }
 
@@ -208,13 +307,27 @@ const fn end_of_name(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-const fn index_of(name: &[u8], names: &[&str]) -> usize {
-    let mut index = 0;
-    while index < names.len() {
-        if is_equal(names[index].as_bytes(), name) {
-            return index;
+const fn count(names: &[&[&str]]) -> usize {
+    let (mut count, mut list) = (0, 0);
+    while list < names.len() {
+        count += names[list].len();
+        list += 1;
+    }
+    count
+}
+
+const fn index_of(name: &[u8], names: &[&[&str]]) -> usize {
+    let (mut before, mut list) = (0, 0);
+    while list < names.len() {
+        let mut index = 0;
+        while index < names[list].len() {
+            if is_equal(names[list][index].as_bytes(), name) {
+                return before + index;
+            }
+            index += 1;
         }
-        index += 1;
+        before += index;
+        list += 1;
     }
     panic!("the statement names a parameter that the function does not have")
 }
@@ -230,7 +343,7 @@ pub const fn numbered<const SIZE: usize>(numbered: &'static ([u8; SIZE], usize))
 /// Checked when this is compiled: casts, quoted texts and names that begin with other names.
 const _: () = {
     const TEXT: &str = "SELECT :b::text, ':a', x[:a_2], 'it''s :b', :a, :ab WHERE :b = $$";
-    const NUMBERED: ([u8; TEXT.len()], usize) = number(TEXT, &["a", "a_2", "b", "ab"]);
+    const NUMBERED: ([u8; TEXT.len()], usize) = number(TEXT, &[&["a", "a_2"], &["b", "ab"]]);
     let (found, expected) = (numbered(&NUMBERED), "SELECT $3::text, ':a', x[$2], 'it''s :b', $1, $4 WHERE $3 = $$");
     assert!(is_equal(found.as_bytes(), expected.as_bytes()));
 };

@@ -1,5 +1,6 @@
 //! The rows that a statement has returned through SPI.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeFrom};
@@ -21,6 +22,8 @@ pub struct Rows<'c> {
     /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
     read_in: pg_sys::SubTransactionId,
     rollbacks: usize,
+    /// Whether the columns that the fields of the first row have named are in the order of the fields.
+    is_in_order: Cell<bool>,
     /// Borrows the connection.
     connection: PhantomData<&'c ()>,
 }
@@ -40,6 +43,7 @@ impl Rows<'_> {
                 connected_in: connections::connected_in(level),
                 read_in: pg_sys::GetCurrentSubTransactionId(),
                 rollbacks: connections::rollbacks(),
+                is_in_order: Cell::new(true),
                 connection: PhantomData,
             }
         }
@@ -123,13 +127,18 @@ impl Row<'_> {
         unsafe { self.read::<T, T>(column, |datum| T::read(datum)) }
     }
 
-    /// Returns the column of a name, which is expected at the next of `columns`: for `record!`.
+    /// Returns the column of a name, which is expected at the next of `columns`: for `record!`. The names are compared for the
+    /// first row, and for the others only if they were in another order.
     #[doc(hidden)]
     pub fn field<T: RowField>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
         let expected = columns.next().unwrap_or(1);
         let is_named = |column: i32| self.name(column).is_some_and(|bytes| bytes == name.as_bytes());
-        let column =
-            if is_named(expected) { Some(expected) } else { (1..).take(self.rows.width()).find(|&at| is_named(at)) };
+        let column = if self.index > 0 && self.rows.is_in_order.get() || is_named(expected) {
+            Some(expected)
+        } else {
+            self.rows.is_in_order.set(false);
+            (1..).take(self.rows.width()).find(|&at| is_named(at))
+        };
         T::of(self, column.unwrap_or_else(|| panic!("there is no column {name}")))
     }
 

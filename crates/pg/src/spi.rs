@@ -19,7 +19,7 @@ use super::nesting;
 pub use super::rows::{Row, Rows};
 use super::statement::{self, Statement};
 use super::text::c_text;
-pub use super::value::Value;
+pub use super::value::{Inet, Value};
 use pgrx::pg_sys;
 
 /// The snapshot of a statement.
@@ -96,8 +96,12 @@ impl StatementArguments {
     }
 
     /// Raises an error unless the arguments have the types that a plan takes.
-    pub(super) fn must_be(&self, types: &[pg_sys::Oid], text: &str) {
-        assert!(self.types == types, "arguments of types {:?} for {types:?}: {text}", self.types);
+    pub(super) fn must_be(&self, types: &[&[pg_sys::Oid]], text: &str) {
+        assert!(
+            self.types.iter().eq(types.iter().copied().flatten()),
+            "arguments of types {:?} for {types:?}: {text}",
+            self.types
+        );
     }
 }
 
@@ -119,12 +123,8 @@ impl Connection {
     /// Executes a statement that was made at run time, and returns its rows.
     pub fn run_leaked(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
         self.open();
-        statement::with_distributed_hooks(|| self.execute_as_set(statement, view, values))
-    }
-
-    /// Executes a statement on a shard of this node. No part of it goes to other nodes.
-    pub fn run_here(&self, statement: &Statement, values: impl IntoIterator<Item = Value>) -> Rows<'_> {
-        self.execute_as_set(statement, View::Statement, values)
+        let execute = || self.execute_as_set(statement, view, values);
+        if statement.may_leave() { statement::with_distributed_hooks(execute) } else { execute() }
     }
 
     fn execute_as_set(&self, statement: &Statement, view: View, values: impl IntoIterator<Item = Value>) -> Rows<'_> {

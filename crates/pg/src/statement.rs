@@ -32,6 +32,8 @@ pub enum Reach {
     Here,
     /// One node, whatever the values, so one plan fits all of them.
     OneShard,
+    /// Tables of this node, for other nodes: shards and catalogs. No part of the statement goes to other nodes.
+    Node,
     /// Any tables, distributed or not.
     Anywhere,
 }
@@ -84,7 +86,7 @@ pub(super) fn with_distributed_hooks<T>(execute: impl FnOnce() -> T) -> T {
 /// A statement and, after its first use, its plan.
 pub struct Statement {
     text: &'static str,
-    argument_types: &'static [pg_sys::Oid],
+    argument_types: &'static [&'static [pg_sys::Oid]],
     plan: Cell<pg_sys::SPIPlanPtr>,
     /// The planning with which the plan was made.
     planning: Cell<Planning>,
@@ -128,12 +130,6 @@ macro_rules! shared_statement {
     ($($all:tt)*) => { $crate::declare_statements! { Anywhere $($all)* } };
 }
 
-/// Like `statement!`, for statements that go to one shard, whatever their values.
-#[macro_export]
-macro_rules! shard_statement {
-    ($($all:tt)*) => { $crate::declare_statements! { OneShard $($all)* } };
-}
-
 #[doc(hidden)]
 #[macro_export]
 macro_rules! declare_statements {
@@ -141,34 +137,38 @@ macro_rules! declare_statements {
         ::std::thread_local! {
             $($(#[$meta])* pub static $name: $crate::statement::Statement = const {
                 $crate::statement::Statement::new(
-                    $text, &[$(::pgrx::pg_sys::$type),*], $crate::statement::Reach::$reach)
+                    $text, &[&[$(::pgrx::pg_sys::$type),*]], $crate::statement::Reach::$reach)
             };)*
         }
     };
 }
 
-pub use {shard_statement, shared_statement, statement};
+pub use {shared_statement, statement};
 
 impl Statement {
-    pub const fn new(text: &'static str, argument_types: &'static [pg_sys::Oid], reach: Reach) -> Self {
+    pub const fn new(text: &'static str, argument_types: &'static [&'static [pg_sys::Oid]], reach: Reach) -> Self {
         let plan = Cell::new(std::ptr::null_mut());
         let planning = Cell::new(Planning::Once);
         Statement { text, argument_types, plan, planning, reach, generation: Cell::new(0), depth: Cell::new(0) }
     }
 
-    /// Returns a statement whose text is known only at run time. It goes to one shard whatever its values, or to a
-    /// table of this node. It is kept for the session, so the number of statements of each kind must not exceed the
-    /// number of shards.
-    pub fn leaked(text: String, argument_types: &'static [pg_sys::Oid]) -> &'static Self {
-        Box::leak(Box::new(Statement::new(text.leak(), argument_types, Reach::OneShard)))
+    /// Returns a statement whose text is known only at run time. It is kept for the session, so the number of statements of
+    /// each kind must not exceed the number of shards.
+    pub fn leaked(text: String, argument_types: &'static [&'static [pg_sys::Oid]], reach: Reach) -> &'static Self {
+        Box::leak(Box::new(Statement::new(text.leak(), argument_types, reach)))
     }
 
     pub(super) fn text(&self) -> &'static str {
         self.text
     }
 
-    pub(super) fn argument_types(&self) -> &'static [pg_sys::Oid] {
+    pub(super) fn argument_types(&self) -> &'static [&'static [pg_sys::Oid]] {
         self.argument_types
+    }
+
+    /// Returns whether a part of it may go to other nodes.
+    pub(super) fn may_leave(&self) -> bool {
+        self.reach != Reach::Node
     }
 
     /// Runs `execute` with the plan, and ensures that the plan was made under the settings of [`planning_by_index`].
@@ -179,14 +179,15 @@ impl Statement {
     /// the plan.
     pub(super) fn with_plan<T>(&self, execute: impl FnOnce(pg_sys::SPIPlanPtr) -> T) -> T {
         require(self.reach);
-        let planning = if self.reach == Reach::OneShard { Planning::Once } else { PLANNING.get() };
+        let is_of_one_shard = matches!(self.reach, Reach::OneShard | Reach::Node);
+        let planning = if is_of_one_shard { Planning::Once } else { PLANNING.get() };
         if !self.plan.get().is_null() && self.planning.get() != planning && self.depth.get() == 0 {
             // SAFETY: no execution is in progress, and rows have been copied out of the executor.
             unsafe { pg_sys::SPI_freeplan(self.plan.replace(std::ptr::null_mut())) };
         }
         if self.plan.get().is_null() {
             self.planning.set(planning);
-            self.plan.set(prepare(self.text, self.argument_types, planning));
+            self.plan.set(prepare(self.text, &self.argument_types.concat(), planning));
         }
         let plan = self.plan.get();
         // SAFETY: the plan lives until it is freed here. It has one source, because every statement's text is one

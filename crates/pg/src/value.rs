@@ -12,6 +12,7 @@ use super::clock::Moment;
 use super::image::{HEADER, Image, header};
 use super::jsonb::{JsonText, Jsonb};
 use super::name::Name;
+use super::uuid::from_pg_uuid;
 use super::xid8::Xid8;
 
 pub struct Value {
@@ -311,7 +312,7 @@ impl Column for Uuid {
 
     unsafe fn read(datum: pg_sys::Datum) -> Option<Self> {
         // SAFETY: guaranteed by the caller.
-        unsafe { PgUuid::read(datum) }.map(|uuid| Uuid::from_bytes(*uuid.as_bytes()))
+        unsafe { PgUuid::read(datum) }.map(from_pg_uuid)
     }
 }
 

@@ -40,14 +40,14 @@ fn distribute_tables(shards: Option<i32>, reason: Option<String>) -> Result<i32,
         if let Some(owner) = store::owner_without_login(call.connection) {
             return Err(DistributeError::OwnerCannotLogIn { owner }.into());
         }
-        if let Some((node, message)) = store::unreachable_node(call.connection) {
-            return Err(DistributeError::Unreachable { node, message }.into());
+        if let Some(store::NodeAnswer { node, result, .. }) = store::unreachable_node(call.connection) {
+            return Err(DistributeError::Unreachable { node, message: result.unwrap_or_default() }.into());
         }
         if let Some(what) = store::in_use(call.connection) {
             return Err(DistributeError::InUse { what }.into());
         }
         extension::hand_over(call.connection)?;
-        let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(call.connection).max(1));
+        let shards = shards.unwrap_or_else(|| SHARDS_PER_NODE * store::nodes(call.connection).unwrap_or(1).max(1));
         store::distribute_tables(call.connection, shards, |step| {
             notice_of_distributing(step.table, step.number, step.of, &step.size)
         });

@@ -51,7 +51,7 @@ impl<'c> ChangePage<'c> {
         let cell_name = |cell: Option<i64>| cell.and_then(|cell| self.catalog.cells.get(&cell)?.name.clone());
         let (old_cell_name, new_cell_name) = (cell_name(set.old_cell_id), cell_name(set.new_cell_id));
         for (nth, (bucket_type, value)) in (0..).zip(set.bucket_types.iter().zip(set.bucket_values)) {
-            let place = ChangeCursor { feed: after.feed, xid: set.xid, id: set.id + nth, at: set.at.0 };
+            let place = ChangeCursor { feed: after.feed, xid: set.xid.0, id: set.id + nth, at: set.at.0 };
             let is_behind = (place.xid, place.id) > (after.xid, after.id);
             if !is_behind || self.bucket_type.is_some_and(|wanted| wanted != *bucket_type) {
                 continue;
@@ -64,7 +64,7 @@ impl<'c> ChangePage<'c> {
             let type_name = self.catalog.types.bucket.name(*bucket_type).map(str::to_owned);
             self.rows.push((
                 place.id,
-                Xid8(set.xid),
+                set.xid,
                 set.at.into(),
                 set.op.clone(),
                 type_name.unwrap_or_else(|| bucket_type.to_string()),

@@ -143,7 +143,7 @@ fn confirm_id_range(
         let range = bounds(first_id, last_id)?;
         CellCall::run(Some(cell_id), |call| {
             call.tables.require_here()?;
-            if !ids::exists(call.connection, &id_space) {
+            if ids::find(call.connection, &id_space).is_none() {
                 return Err(IdSpaceError::UnknownSpace { name: id_space }.into());
             }
             Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))

@@ -50,7 +50,7 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
     let (connection, cell_id) = (call.connection, call.cell_id);
     let deadline = Instant::now() + settings::wait_timeout();
     leases::refuse_locked_tables(deadline)?;
-    let of_cell = |details: &LeaseDetails| details.cell_id == cell_id;
+    let of_cell = |details: &LeaseDetails| details.creator_id == cell_id;
     let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
         if !transfers::among(connection, &[lease]).is_empty() {
             return Err(LeaseError::NotALease { transfer: lease }.into());
@@ -86,7 +86,7 @@ fn freed(call: &CellCall, lease: Uuid, details: &LeaseDetails) -> Result<(JsonTe
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
     let counts = vec![("freed", freed.len() as i64), ("kept", kept.len() as i64)];
     let answer = json!({
-        "lease_uuid": lease.to_string(), "cell_id": details.cell_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,
+        "lease_uuid": lease.to_string(), "cell_id": details.creator_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,
     });
     Ok((JsonText(answer.to_string()), counts))
 }

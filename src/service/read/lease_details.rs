@@ -51,22 +51,21 @@ fn lease_details(
         let details = lease_details::details(call.connection, from_pg_uuid(lease), View::Caller);
         // Another cell's lease must look as if it did not exist. A transfer belongs to both cells.
         let details = match details {
-            Some(details) => Some((details.cell_id, details)),
-            None => transfers::as_lease(call.connection, from_pg_uuid(lease), View::Caller)
-                .map(|(details, to)| (to, details)),
+            Some(details) => Some((details.creator_id, details)),
+            None => transfers::as_lease(call.connection, from_pg_uuid(lease)).map(|(details, to)| (to, details)),
         };
         let is_his = |(other, details): &(i64, LeaseDetails)| {
-            cells.is_none_or(|cells| cells.contains(&details.cell_id) || cells.contains(other))
+            cells.is_none_or(|cells| cells.contains(&details.creator_id) || cells.contains(other))
         };
         Ok::<_, ClaimsError>(details.filter(is_his).map(|(_, details)| (lease, details, catalog.clone())))
     })?;
     let row = row.map(|(lease, details, catalog)| {
-        let cell = catalog.cells.get(&details.cell_id);
+        let cell = catalog.cells.get(&details.creator_id);
         let age = Interval::from_seconds(details.created_at.seconds_until(Moment::now()));
         let role = cell.map(|cell| Name(roles::name(cell.role)));
         let (creates, destroys) = (JsonText(details.creates), JsonText(details.destroys));
         let name = cell.and_then(|cell| cell.name.clone());
-        (lease, details.cell_id, name, role, details.created_at.into(), age, details.cell_xid, creates, destroys)
+        (lease, details.creator_id, name, role, details.created_at.into(), age, details.cell_xid, creates, destroys)
     });
     Ok(TableIterator::new(row))
 }

@@ -15,7 +15,7 @@ use crate::tables::shared::leases;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;
-use pg::uuid::from_pg_uuid;
+use pg::uuid::pg_uuid;
 use pg::xid8::Xid8;
 
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
@@ -72,7 +72,7 @@ const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_u
 type LeaseRow = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
 
 fn row(lease: ListedLease) -> LeaseRow {
-    let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: from_pg_uuid(lease.uuid) }.encode();
+    let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: lease.uuid }.encode();
     let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
-    (lease.uuid, lease.cell_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)
+    (pg_uuid(lease.uuid), lease.creator_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)
 }

@@ -1,31 +1,35 @@
-//! Statements that distribute tables. They call functions of Citus, which most databases lack, so their plans are not cached.
+//! Statements that distribute tables.
 
 use super::layout::{DISTRIBUTED_BY, EVERYWHERE, ON_ONE_NODE};
 use crate::error::ClaimsError;
 use crate::tables::errors::DistributionError;
+use pg::query::{Answer, query, record};
 use pg::settings::{self, restoring, under};
 use pg::spi::Connection;
 use pg::xact;
 
-/// Returns the owner of the extension if that role may not log in.
-pub fn owner_without_login(connection: &Connection) -> Option<String> {
-    let text = "SELECT r.rolname::text FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
-                 WHERE n.nspname = 'claims' AND NOT r.rolcanlogin";
-    connection.run_text_now(text, []).first(|row| row.must(1))
+record! {
+    /// The answer of a node to a command.
+    pub struct NodeAnswer { pub success: bool, pub node: String, pub result: Option<String> }
 }
 
-/// Returns a node that this role cannot connect to, and the node's message.
-pub fn unreachable_node(connection: &Connection) -> Option<(String, String)> {
-    let text = "SELECT format('%s:%s', n.nodename, n.nodeport), r.result
-                  FROM pg_catalog.run_command_on_all_nodes('SELECT 1') r JOIN pg_catalog.pg_dist_node n USING (nodeid)
-                 WHERE NOT r.success ORDER BY 1 LIMIT 1";
-    connection.run_text(text, []).first(|row| (row.must(1), row.get(2).unwrap_or_default()))
-}
-
-/// Returns the number of nodes that have shards.
-pub fn nodes(connection: &Connection) -> i32 {
-    let text = "SELECT count(*)::int FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary'";
-    connection.run_text_now(text, []).first(|row| row.must(1)).unwrap_or(0)
+query! {
+    /// Returns the owner of the extension if that role may not log in.
+    pub fn owner_without_login() -> Option<String> = [Latest Anywhere]
+        "SELECT r.rolname::text FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner
+          WHERE n.nspname = 'claims' AND NOT r.rolcanlogin";
+    /// Returns a node that this role cannot connect to, and the node's message.
+    pub fn unreachable_node() -> Option<NodeAnswer> = [Statement Anywhere]
+        "SELECT r.success, format('%s:%s', n.nodename, n.nodeport) AS node, r.result
+           FROM pg_catalog.run_command_on_all_nodes('SELECT 1') r JOIN pg_catalog.pg_dist_node n USING (nodeid)
+          WHERE NOT r.success ORDER BY 2 LIMIT 1";
+    /// Returns the number of nodes that have shards.
+    pub fn nodes() -> Option<i32> = [Latest Anywhere]
+        "SELECT count(*)::int FROM pg_catalog.pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary'";
+    fn failed_worker(block: &str) -> Option<NodeAnswer> = [Statement Anywhere]
+        "SELECT r.success, format('%s:%s', r.nodename, r.nodeport) AS node, r.result
+           FROM pg_catalog.run_command_on_workers('DO ' || pg_catalog.quote_literal(:block)) r
+          WHERE NOT r.success ORDER BY 2 LIMIT 1";
 }
 
 /// Returns a feature that is in use in this database and cannot be distributed, because its tables have rows.
@@ -38,10 +42,7 @@ pub fn in_use(connection: &Connection) -> Option<&'static str> {
         ("captured tables", "claims.captured_tables"),
         ("cells of their own", "claims.attended_cells"),
     ];
-    let has_rows = |from: &str| {
-        let text = format!("SELECT EXISTS (SELECT FROM {from})");
-        connection.run_text_now(&text, []).first(|row| row.must::<bool>(1)).unwrap_or(false)
-    };
+    let has_rows = |from: &str| bool::of(&connection.run_text_now(&format!("SELECT EXISTS (SELECT FROM {from})"), []));
     parts.into_iter().find(|(_, from)| has_rows(from)).map(|(what, _)| what)
 }
 
@@ -59,9 +60,9 @@ pub fn distribute_tables(connection: &Connection, shards: i32, report: impl Fn(&
     let (mut number, of) = (0, EVERYWHERE.len() + DISTRIBUTED_BY.len() + ON_ONE_NODE.len());
     let mut begin = |table| {
         number += 1;
-        let text = "SELECT pg_catalog.pg_size_pretty(pg_catalog.pg_table_size($1::pg_catalog.regclass))";
-        let size = connection.run_text_now(text, [format!("claims.{table}").into()]).first(|row| row.must(1));
-        report(&Step { table, number, of, size: size.unwrap_or_default() });
+        let text = format!("SELECT pg_catalog.pg_size_pretty(pg_catalog.pg_table_size('claims.{table}'))");
+        let size = Option::of(&connection.run_text_now(&text, [])).unwrap_or_default();
+        report(&Step { table, number, of, size });
     };
     // Citus refuses triggers on reference tables otherwise. Those of the extension only send invalidations to sessions.
     under(&[(c"citus.enable_unsafe_triggers", c"on")], || {
@@ -71,20 +72,19 @@ pub fn distribute_tables(connection: &Connection, shards: i32, report: impl Fn(&
         );
         for table in EVERYWHERE {
             begin(table);
-            connection.run_text(
-                "SELECT pg_catalog.create_reference_table($1::pg_catalog.regclass)",
-                [format!("claims.{table}").into()],
-            );
+            connection.run_text(&format!("SELECT pg_catalog.create_reference_table('claims.{table}')"), []);
         }
         for (table, column, beside) in DISTRIBUTED_BY {
             begin(table);
-            let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, $2, colocate_with => $3, shard_count => CASE $3 WHEN 'none' THEN $4 END)";
-            connection.run_text(text, [format!("claims.{table}").into(), column.into(), beside.into(), shards.into()]);
+            let count = if beside == "none" { format!(", shard_count => {shards}") } else { String::new() };
+            let call =
+                format!("create_distributed_table('claims.{table}', '{column}', colocate_with => '{beside}'{count})");
+            connection.run_text(&format!("SELECT pg_catalog.{call}"), []);
         }
         for (table, beside) in ON_ONE_NODE {
             begin(table);
-            let text = "SELECT pg_catalog.create_distributed_table($1::pg_catalog.regclass, NULL, colocate_with => $2)";
-            connection.run_text(text, [format!("claims.{table}").into(), beside.into()]);
+            let call = format!("create_distributed_table('claims.{table}', NULL, colocate_with => '{beside}')");
+            connection.run_text(&format!("SELECT pg_catalog.{call}"), []);
         }
     });
 }
@@ -97,9 +97,6 @@ pub fn here_only<T>(body: impl FnOnce() -> T) -> T {
 /// Runs a PL/pgSQL statement on every other node, each in its own transaction, which commits at once. The statement may commit
 /// parts of its work before. The settings are those of its connection, which is used for nothing else.
 pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), ClaimsError> {
-    let text = "SELECT format('%s:%s', r.nodename, r.nodeport), r.result
-                  FROM pg_catalog.run_command_on_workers('DO ' || pg_catalog.quote_literal($1)) r
-                 WHERE NOT r.success ORDER BY 1 LIMIT 1";
     let block = format!(
         "BEGIN
              SET citus.enable_ddl_propagation = off;
@@ -108,8 +105,9 @@ pub fn on_other_nodes(connection: &Connection, statement: &str) -> Result<(), Cl
              {statement};
          END"
     );
-    let failed = connection.run_text(text, [block.into()]).first(|row| (row.must(1), row.get(2).unwrap_or_default()));
-    failed.map_or(Ok(()), |(node, message)| Err(DistributionError::NodeFailed { node, message }.into()))
+    failed_worker(connection, &block).map_or(Ok(()), |NodeAnswer { node, result, .. }| {
+        Err(DistributionError::NodeFailed { node, message: result.unwrap_or_default() }.into())
+    })
 }
 
 /// Applies this transaction's lock timeout on the other nodes, and makes them flush their commits. Citus sends a setting only

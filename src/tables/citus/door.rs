@@ -8,22 +8,22 @@ use super::layout;
 use crate::tables::door::Tables;
 use crate::tables::errors::DistributionError;
 use pg::clock::Moment;
-use pg::spi::{Connection, Value, View};
-use pg::statement::shared_statement;
+use pg::query::query;
+use pg::spi::Connection;
 use pg::xact::{self, Surroundings};
 
-shared_statement! {
-    /// Asks the node of the change feed, which limits the rates for all nodes if the tables are distributed.
-    KEEP_PACE(INT8OID, INT4OID) = "SELECT claims.keep_pace($1, $2) FROM claims.change_horizon h";
+query! {
+    /// Asks the node of the change feed, which limits the rates for all nodes if the tables are distributed, whether a cell may begin a
+    /// lease. Returns 0, or the time from which on it may, in microseconds. `None` if that node counts nothing.
+    fn ask_for_pace(cell_id: i64, per_second: Option<i32>) -> Option<Option<i64>> = [Latest Anywhere]
+        "SELECT claims.keep_pace(:cell_id, :per_second) FROM claims.change_horizon h";
     /// Asks the node of the change feed, which has the slots for verification for all nodes if the tables are distributed.
-    HOLD_SLOT(INT8OID, INT4OID, INT8OID) = "SELECT claims.hold_slot_on_node($1, $2, $3) FROM claims.change_horizon h";
+    fn hold_slot(cell_id: i64, seconds: i32, slots: i64) -> bool = [Latest Anywhere]
+        "SELECT claims.hold_slot_on_node(:cell_id, :seconds, :slots) FROM claims.change_horizon h";
 }
 
-/// Asks the node that limits the rates, if the tables are distributed, whether a cell may begin a lease. Returns 0, or the time
-/// from which on it may, in microseconds. `None` if that node counts nothing.
 fn asked_for_pace(connection: &Connection, cell_id: i64, per_second: Option<i32>) -> Option<i64> {
-    let values: [Value; 2] = [cell_id.into(), per_second.into()];
-    connection.run(&KEEP_PACE, View::Latest, values).first(|row| row.get(1)).flatten()
+    ask_for_pace(connection, cell_id, per_second).flatten()
 }
 
 /// Tables that are distributed over the nodes of a Citus cluster.
@@ -85,8 +85,7 @@ impl Tables for Citus {
     }
 
     fn hold_verification_slot(&self, connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
-        let values: [Value; 3] = [cell_id.into(), seconds.into(), limit.into()];
-        connection.run(&HOLD_SLOT, View::Latest, values).first(|row| row.must(1)).unwrap_or(false)
+        hold_slot(connection, cell_id, seconds, limit)
     }
 
     fn begin_admin_action(&self) {

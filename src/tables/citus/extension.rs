@@ -5,27 +5,26 @@ use super::distribute::{here_only, on_other_nodes};
 use crate::error::ClaimsError;
 use crate::tables::errors::DistributionError;
 use pg::owner::as_role;
+use pg::query::{query, record};
 use pg::roles;
 use pg::spi::Connection;
 
-/// A node on which the extension has another owner than on this one.
-struct ForeignNode {
-    node: String,
-    its_owner: String,
-    owner: String,
+record! {
+    /// A node on which the extension has another owner than on this one.
+    struct ForeignNode { node: String, its_owner: String, owner: String }
 }
 
-/// Returns the first node on which the extension has another owner than here: Citus creates the extension on an added node as its
-/// own superuser. Skips nodes that do not answer.
-fn foreign_node(connection: &Connection) -> Option<ForeignNode> {
-    let text = "SELECT format('%s:%s', n.nodename, n.nodeport), r.result, o.rolname::text
-                  FROM pg_catalog.run_command_on_all_nodes($$
-                       SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'claims' $$) r
-                  JOIN pg_catalog.pg_dist_node n USING (nodeid)
-                  JOIN pg_catalog.pg_namespace s ON s.nspname = 'claims' JOIN pg_catalog.pg_roles o ON o.oid = s.nspowner
-                 WHERE r.success AND r.result NOT IN ('', o.rolname::text) ORDER BY 1 LIMIT 1";
-    let foreign = connection.run_text(text, []);
-    foreign.first(|row| ForeignNode { node: row.must(1), its_owner: row.must(2), owner: row.must(3) })
+query! {
+    /// Returns the first node on which the extension has another owner than here: Citus creates the extension on an added node as its
+    /// own superuser. Skips nodes that do not answer.
+    fn foreign_node() -> Option<ForeignNode> = [Statement Anywhere]
+        "SELECT format('%s:%s', n.nodename, n.nodeport) AS node, r.result AS its_owner, o.rolname::text AS owner
+           FROM pg_catalog.run_command_on_all_nodes($$
+                SELECT r.rolname FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'claims' $$) r
+           JOIN pg_catalog.pg_dist_node n USING (nodeid)
+           JOIN pg_catalog.pg_namespace s ON s.nspname = 'claims' JOIN pg_catalog.pg_roles o ON o.oid = s.nspowner
+          WHERE r.success AND r.result NOT IN ('', o.rolname::text) ORDER BY 1 LIMIT 1";
+    fn quoted(text: &str) -> Option<String> = [Latest Anywhere] "SELECT pg_catalog.quote_literal(:text)";
 }
 
 /// Raises 55000 if the extension has another owner on a node, where this owner may not change it. Asks all nodes.
@@ -43,8 +42,7 @@ pub fn hand_over(connection: &Connection) -> Result<(), ClaimsError> {
     let Some(foreign) = foreign.filter(|_| roles::is_superuser(caller)) else {
         return require_own_nodes(connection);
     };
-    let quote = "SELECT pg_catalog.quote_literal($1)";
-    let owner: String = connection.run_text(quote, [foreign.owner.into()]).first(|row| row.must(1)).unwrap_or_default();
+    let owner = quoted(connection, &foreign.owner).unwrap_or_default();
     as_role(caller, || on_other_nodes(connection, &HAND_OVER.replace("OWNER_OF_CLAIMS", &owner)))?;
     require_own_nodes(connection)
 }

@@ -40,7 +40,7 @@ impl FeedPages for Citus {
             let asked = remaining.max(least).min(PORTION) + std::mem::take(&mut passed);
             let portion = store::portion(connection, era, from, wanted.bucket_type, asked);
             let Some((last, _)) = portion.last() else { break };
-            from = (last.xid, last.id + 1);
+            from = (last.xid.0, last.id + 1);
             // Asked after the rows were read: if a transaction had committed there by then, all its parts were prepared.
             let is_of_several = portion.iter().any(|(_, transaction)| transaction.is_some());
             let prepared = is_of_several.then(|| two_phase::prepared(connection));
@@ -70,7 +70,7 @@ impl FeedPages for Citus {
             left = not_ended(&two_phase::prepared(connection), &before)?;
         }
         // Some transactions have left a prepared part long ago. They matter only if they have written to the feed.
-        let hindrance = if left.is_empty() { None } else { store::writer_among(connection, era, left) };
+        let hindrance = if left.is_empty() { None } else { store::writer_among(connection, era, &left) };
         match hindrance {
             Some(transaction) => Err(FeedError::BetweenPhases { transaction }.into()),
             None => Ok(newest),

@@ -3,60 +3,90 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use claims_model::Bucket;
-use pgrx::Uuid as PgUuid;
+use claims_model::{Bucket, Claim};
 use uuid::Uuid;
 
 use super::door::Citus;
 use super::keys::{beside, grouped, shards_of_outcomes};
 use crate::tables::door::{LeaseInUse, LeaseTables, Tables};
+use crate::tables::rows::buckets::NewClaims;
 use crate::tables::rows::leases::{EndedRow, LeaseEnding, NewLease};
 use crate::tables::shared::leases::{existing, pass_key};
 use pg::clock::Moment;
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::{shard_statement, shared_statement};
-use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::jsonb::Jsonb;
+use pg::query::query;
+use pg::spi::{Connection, View};
+use pg::xid8::Xid8;
 
-/// Returns the claims of deleted leases, and inserts outcome $4 at $5 into shard $3.
-macro_rules! ended {
-    () => {
-        "RETURNING l.payload -> 'create_records', l.payload -> 'destroy_records',
-                   claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, $3, $4, $5)"
+/// Ends leases of a cell: deletes their rows, and inserts the outcome into the shard that is colocated with theirs.
+macro_rules! end {
+    ($which:literal) => {
+        concat!(
+            "DELETE FROM claims.claim_leases l WHERE ",
+            $which,
+            " AND l.creator_id = :cell_id
+             RETURNING l.uuid, l.payload -> 'create_records' AS creates, l.payload -> 'destroy_records' AS destroys,
+                       claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, :shard, :outcome, :at)"
+        )
     };
 }
 
-shared_statement! {
-    OLD_OUTCOMES(INT8OID, INT8OID) =
-        "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.settled_at <= clock_timestamp() - make_interval(secs => $1)
-          ORDER BY o.settled_at LIMIT $2";
-    /// Locks outcomes of one shard.
-    LOCK_OUTCOMES(UUIDARRAYOID) = "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1) FOR UPDATE SKIP LOCKED";
-    /// Locks leases of one shard.
-    LOCK_FREE_SOME(UUIDARRAYOID, INT8OID) =
-        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = ANY ($1) AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
-    /// Like [END], for several leases of one shard. Returns their uuids, too.
-    END_SOME(UUIDARRAYOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
-        concat!("DELETE FROM claims.claim_leases l WHERE l.uuid = ANY ($1) AND l.creator_id = $2 ", ended!(), ", l.uuid");
-    DROP_OUTCOMES(UUIDARRAYOID) = "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY ($1)";
+macro_rules! insert {
+    ($returning:literal) => {
+        concat!(
+            "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
+             VALUES (:lease, :cell_id, :at, :at, :payload, :request_digest, :cell_xid) RETURNING ",
+            $returning
+        )
+    };
 }
 
-shard_statement! {
-    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = concat!(insert_lease!(), " RETURNING claims.is_current_shard(tableoid)");
-    /// Ends a lease with outcome $4 at $5, and returns its claims. The outcome goes to shard $3, which is colocated with the
-    /// lease's shard.
-    END(UUIDOID, INT8OID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
-        concat!("DELETE FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 ", ended!());
-    UNPASS_KEY(UUIDOID) = "DELETE FROM claims.claim_leases l WHERE l.uuid = $1";
-    FENCE(UUIDOID, INT8OID, TIMESTAMPTZOID) =
-        "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES ($1, $2, 'rolled_back', $3)
+query! {
+    fn old_outcomes(retention: i64, most: i64) -> Vec<Uuid> = [Latest Anywhere]
+        "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.settled_at <= clock_timestamp() - make_interval(secs => :retention)
+          ORDER BY o.settled_at LIMIT :most";
+    /// Locks outcomes of one shard.
+    fn lock_outcomes(leases: &[Uuid]) -> Vec<Uuid> = [Statement Anywhere]
+        "SELECT o.lease_uuid FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY (:leases) FOR UPDATE SKIP LOCKED";
+    fn drop_outcomes(leases: &[Uuid]) -> usize = [Statement Anywhere]
+        "DELETE FROM claims.lease_outcomes o WHERE o.lease_uuid = ANY (:leases)";
+    fn lock_one(lease: Uuid, cell_id: i64) -> Vec<Uuid> = [Statement OneShard]
+        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = :lease AND l.creator_id = :cell_id FOR UPDATE SKIP LOCKED";
+    /// Locks leases of one shard.
+    fn lock_some(leases: &[Uuid], cell_id: i64) -> Vec<Uuid> = [Statement Anywhere]
+        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = ANY (:leases) AND l.creator_id = :cell_id FOR UPDATE SKIP LOCKED";
+    fn end_one(lease: Uuid, cell_id: i64, shard: i64, outcome: &str, at: Moment) -> Vec<EndedRow> = [Statement OneShard]
+        end!("l.uuid = :lease");
+    /// Like [`end_one`], for several leases of one shard.
+    fn end_some(leases: &[Uuid], cell_id: i64, shard: i64, outcome: &str, at: Moment) -> Vec<EndedRow> = [Statement Anywhere]
+        end!("l.uuid = ANY (:leases)");
+    fn insert(lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>) = [Statement OneShard]
+        insert!("claims.is_current_shard(tableoid)");
+    /// Inserts a lease, and claims in shards of its node. Returns the number of claims.
+    fn insert_with_claims(
+        lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>, parts: &[i32], shards: &[i64];
+        ..new: NewClaims
+    ) -> Vec<i32> = [Statement OneShard] insert!(
+        "claims.create_on_node(uuid::text, ARRAY[:lease::text], :parts, :shards, :lease, :cell_id, :at, :uuid, :bucket_type, :bucket_value,
+                               :subject_type, :subject_id, :source_type, :source_id, :display_value)");
+    fn delete(lease: Uuid) = [Statement OneShard] "DELETE FROM claims.claim_leases l WHERE l.uuid = :lease";
+    fn put_fence(lease: Uuid, cell_id: i64, at: Moment) -> usize = [Statement OneShard]
+        "INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, settled_at) VALUES (:lease, :cell_id, 'rolled_back', :at)
          ON CONFLICT DO NOTHING RETURNING claims.is_current_shard(tableoid)";
-    LOCK_FREE(UUIDOID, INT8OID) =
-        "SELECT l.uuid FROM claims.claim_leases l WHERE l.uuid = $1 AND l.creator_id = $2 FOR UPDATE SKIP LOCKED";
 }
 
 /// Inserts a lease. An existing uuid is a unique violation.
 pub fn put_lease(connection: &Connection, lease: &NewLease) {
-    connection.run(&LEASE, View::Statement, lease.values());
+    let digest = lease.stored_digest();
+    insert(connection, lease.uuid, lease.cell_id, lease.made_at, lease.payload.clone(), &digest, lease.cell_xid);
+}
+
+/// Inserts a lease and claims that it creates, which are in these shards of the lease's node. Returns how many claims were written.
+pub fn put_with_claims(connection: &Connection, lease: &NewLease, shards: &[i64], claims: &[&Claim]) -> Vec<i32> {
+    let (payload, digest, parts) = (lease.payload.clone(), lease.stored_digest(), vec![1; shards.len()]);
+    let NewLease { uuid, cell_id, made_at, cell_xid, .. } = *lease;
+    let new = NewClaims::of(claims);
+    insert_with_claims(connection, uuid, cell_id, made_at, payload, &digest, cell_xid, &parts, shards, new)
 }
 
 /// Fences an unknown lease. Returns `false` if the lease is known by now.
@@ -64,19 +94,13 @@ fn fence(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
     if !pass_key(connection, lease, cell_id) {
         return false;
     }
-    connection.run(&UNPASS_KEY, View::Statement, [pg_uuid(lease).into()]);
-    let values = [pg_uuid(lease).into(), cell_id.into(), Moment::now().into()];
-    connection.run(&FENCE, View::Statement, values).count() == 1
+    delete(connection, lease);
+    put_fence(connection, lease, cell_id, Moment::now()) == 1
 }
 
 /// Groups leases by the shards of their outcomes. Leases of one group are in one shard, too, because the tables are colocated.
 fn leases_by_shard(connection: &Connection, leases: &[Uuid]) -> BTreeMap<i64, Vec<Uuid>> {
-    let shards = shards_of_outcomes(connection, leases.iter().copied().map(pg_uuid).collect());
-    grouped(shards.into_iter().zip(leases.iter().copied()))
-}
-
-fn uuid(row: Row) -> Uuid {
-    from_pg_uuid(row.must(1))
+    grouped(shards_of_outcomes(connection, leases).into_iter().zip(leases.iter().copied()))
 }
 
 /// Number of uuids to draw to find one on the node of a bucket: enough for a few nodes.
@@ -86,21 +110,9 @@ impl LeaseTables for Citus {
     /// Waits up to the lock timeout, whether the call may wait or not: to ask before takes two round trips.
     fn end(&self, connection: &Connection, list: &[Uuid], ending: &LeaseEnding) -> Result<Vec<EndedRow>, LeaseInUse> {
         let LeaseEnding { cell_id, ending, at, .. } = *ending;
-        let end = |(shard, leases): (i64, Vec<Uuid>)| {
-            let outcome: [Value; 4] = [cell_id.into(), shard.into(), ending.outcome().into(), at.into()];
-            let row = |uuid: Uuid, row: &Row| EndedRow { uuid, creates: row.get(1), destroys: row.get(2) };
-            match leases.as_slice() {
-                [only] => {
-                    let key: [Value; 1] = [pg_uuid(*only).into()];
-                    let ended = connection.run(&END, View::Statement, key.into_iter().chain(outcome));
-                    ended.map(|ended| row(*only, &ended))
-                }
-                several => {
-                    let keys = [pg_uuids(several.iter().copied())];
-                    let ended = connection.run(&END_SOME, View::Statement, keys.into_iter().chain(outcome));
-                    ended.map(|ended| row(from_pg_uuid(ended.must(4)), &ended))
-                }
-            }
+        let end = |(shard, leases): (i64, Vec<Uuid>)| match leases.as_slice() {
+            [only] => end_one(connection, *only, cell_id, shard, ending.outcome(), at),
+            several => end_some(connection, several, cell_id, shard, ending.outcome(), at),
         };
         let mut ended: Vec<_> = leases_by_shard(connection, list).into_iter().flat_map(end).collect();
         // The order in which the change feed tells of them.
@@ -110,23 +122,17 @@ impl LeaseTables for Citus {
 
     fn lock_free(&self, connection: &Connection, list: &[Uuid], cell_id: i64) -> Vec<Uuid> {
         let lock = |leases: Vec<Uuid>| match leases.as_slice() {
-            [only] => connection.run(&LOCK_FREE, View::Statement, [pg_uuid(*only).into(), cell_id.into()]).map(uuid),
-            several => {
-                let values: [Value; 2] = [pg_uuids(several.iter().copied()), cell_id.into()];
-                connection.run(&LOCK_FREE_SOME, View::Statement, values).map(uuid)
-            }
+            [only] => lock_one(connection, *only, cell_id),
+            several => lock_some(connection, several, cell_id),
         };
         leases_by_shard(connection, list).into_values().flat_map(lock).collect()
     }
 
     fn purge_outcomes(&self, connection: &Connection, retention: i64, limit: i64) -> usize {
-        let old = connection.run(&OLD_OUTCOMES, View::Latest, [retention.into(), limit.into()]);
-        let old: Vec<PgUuid> = old.map(|row| row.must(1));
-        let parts = grouped(shards_of_outcomes(connection, old.clone()).into_iter().zip(old));
-        let lock =
-            |part: Vec<PgUuid>| connection.run(&LOCK_OUTCOMES, View::Statement, [part.into()]).map(|row| row.must(1));
-        let locked: Vec<PgUuid> = parts.into_values().flat_map(lock).collect();
-        if locked.is_empty() { 0 } else { connection.run(&DROP_OUTCOMES, View::Statement, [locked.into()]).count() }
+        let old = old_outcomes(connection, retention, limit);
+        let parts = leases_by_shard(connection, &old).into_values();
+        let locked: Vec<Uuid> = parts.flat_map(|part| lock_outcomes(connection, &part)).collect();
+        if locked.is_empty() { 0 } else { drop_outcomes(connection, &locked) }
     }
 
     fn has_outcome(&self, connection: &Connection, lease: Uuid) -> bool {

@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 
 use claims_model::{Bucket, NOBODY};
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::door::Citus;
@@ -13,41 +12,68 @@ use super::transfer_locations;
 use crate::tables::door::NameTables;
 use crate::tables::rows::claims::HeldFor;
 use crate::tables::rows::names::{PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
+use crate::tables::shared::claims::{Origin, create_on_shard};
 use pg::clock::Moment;
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::shared_statement;
-use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::query::{query, record, scan};
+use pg::spi::{Connection, Value};
 
-shared_statement! {
-    /// Changes nothing. A trigger on each node locks out transactions that write names whose profile can change, and waits for
-    /// them.
-    LOCK(INT4OID) = "UPDATE claims.bucket_types SET profile = profile WHERE id = $1";
-    TAKE_OUT(INT4OID, TEXTARRAYOID) =
-        "DELETE FROM claims.claims c WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2)
-         RETURNING c.bucket_value, c.uuid, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.lease_uuid, c.status,
-                   c.created_at, c.updated_at";
-    TAKE_OUT_RESERVED(INT4OID, TEXTARRAYOID) =
-        "DELETE FROM claims.reservations r WHERE r.bucket_type = $1 AND r.bucket_value = ANY ($2)
-         RETURNING r.bucket_value, r.reason, r.reserved_by, r.reserved_at";
-    HOLD_ONE(INT4OID, UUIDOID, TEXTOID, TEXTOID, TIMESTAMPTZOID) =
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, status, created_at, updated_at, display_value)
-         VALUES ($2, $1, $3, 0, '0', 0, '0', -1, 1, $5, $5, $4)";
-    RESERVE_ONE(INT4OID, TEXTOID, TEXTOID, TEXTOID, TEXTOID, TIMESTAMPTZOID) =
-        "INSERT INTO claims.reservations (bucket_type, bucket_value, display_value, reason, reserved_by, reserved_at)
-         VALUES ($1, $2, $3, $4, $5, $6)";
+record! {
+    /// A deleted claim.
+    struct ClaimRow {
+        bucket_value: String,
+        uuid: Uuid,
+        subject_type: i32,
+        subject_id: String,
+        source_type: i32,
+        source_id: String,
+        creator_id: i64,
+        lease_uuid: Option<Uuid>,
+        status: i16,
+        created_at: Moment,
+        updated_at: Moment,
+    }
+
+    /// A deleted reservation.
+    struct ReservationRow { bucket_value: String, reason: String, reserved_by: String, reserved_at: Moment }
+
+    struct NameRow {
+        bucket_value: String,
+        display_value: Option<String>,
+        creator_id: i64,
+        is_leased: bool,
+        transfer: Option<Uuid>,
+    }
 }
 
-const NAMES: &str =
-    "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1, CASE WHEN c.status = 4 THEN c.lease_uuid END
-                       FROM claims.claims c WHERE c.bucket_type = $1";
+query! {
+    /// Changes nothing. A trigger on each node locks out transactions that write names whose profile can change, and waits for
+    /// them.
+    fn lock(bucket_type: i32) = [Statement Anywhere] "UPDATE claims.bucket_types SET profile = profile WHERE id = :bucket_type";
+    fn take_out(bucket_type: i32, names: &[&str]) -> Vec<ClaimRow> = [Statement Anywhere]
+        "DELETE FROM claims.claims c WHERE c.bucket_type = :bucket_type AND c.bucket_value = ANY (:names)
+         RETURNING c.bucket_value, c.uuid, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.lease_uuid, c.status,
+                   c.created_at, c.updated_at";
+    fn take_out_reserved(bucket_type: i32, names: &[&str]) -> Vec<ReservationRow> = [Statement Anywhere]
+        "DELETE FROM claims.reservations r WHERE r.bucket_type = :bucket_type AND r.bucket_value = ANY (:names)
+         RETURNING r.bucket_value, r.reason, r.reserved_by, r.reserved_at";
+    fn put_reservation(bucket_type: i32, name: &str, display: Option<&str>, reason: &str, reserved_by: &str, at: Moment) = [Statement Anywhere]
+        "INSERT INTO claims.reservations (bucket_type, bucket_value, display_value, reason, reserved_by, reserved_at)
+         VALUES (:bucket_type, :name, :display, :reason, :reserved_by, :at)";
+}
+
+scan! {
+    fn names(bucket_type: i32) -> NameRow = [Statement]
+        "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1 AS is_leased,
+                CASE WHEN c.status = 4 THEN c.lease_uuid END AS transfer
+           FROM claims.claims c WHERE c.bucket_type = :bucket_type";
+}
 
 /// Number of rows that one statement inserts.
 const ROWS: usize = 200;
 
 impl NameTables for Citus {
     fn lock_names(&self, connection: &Connection, bucket_type: i32) {
-        connection.run(&LOCK, View::Statement, [bucket_type.into()]);
+        lock(connection, bucket_type);
     }
 
     fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(Stored)) {
@@ -55,10 +81,9 @@ impl NameTables for Citus {
             .into_iter()
             .map(|location| (location.transfer, location.cell_id))
             .collect();
-        connection.stream(NAMES, [bucket_type.into()], false, |row: Row| {
-            let transfer = row.get::<PgUuid>(5).map(from_pg_uuid);
-            let cell_id = transfer.and_then(|transfer| at.get(&transfer).copied()).unwrap_or_else(|| row.must(3));
-            each(Stored { value: row.must(1), display: row.get(2), cell_id, is_leased: row.must(4) });
+        names(connection, bucket_type, &mut |row| {
+            let cell_id = row.transfer.and_then(|transfer| at.get(&transfer).copied()).unwrap_or(row.creator_id);
+            each(Stored { value: row.bucket_value, display: row.display_value, cell_id, is_leased: row.is_leased });
         });
     }
 
@@ -68,18 +93,19 @@ impl NameTables for Citus {
         let mut renamed = Vec::new();
         let bucket = |value: &str| Bucket { bucket_type, value: value.to_owned().into() };
         for portion in renamings.chunks(PORTION) {
-            let values = || [bucket_type.into(), portion.iter().map(|one| one.old.as_str()).collect::<Vec<_>>().into()];
-            let taken_out = connection.run(&TAKE_OUT, View::Statement, values());
-            claims.extend(taken_out.map(|row| {
-                let (old, cell_id): (String, i64) = (row.must(1), row.must(7));
+            let old: Vec<&str> = portion.iter().map(|one| one.old.as_str()).collect();
+            claims.extend(take_out(connection, bucket_type, &old).into_iter().map(|row| {
                 // A reserved name has no owner, and a claim that is being created has none yet.
-                let new = by_old
-                    .get(old.as_str())
-                    .filter(|_| cell_id != NOBODY && row.must::<i16>(9) != HeldFor::Creating as i16);
-                renamed.extend(new.map(|one| Renamed { cell_id, old: bucket(&old), new: bucket(&one.new) }));
+                let has_owner = row.creator_id != NOBODY && row.status != HeldFor::Creating as i16;
+                let new = by_old.get(row.bucket_value.as_str()).filter(|_| has_owner);
+                renamed.extend(new.map(|one| Renamed {
+                    cell_id: row.creator_id,
+                    old: bucket(&row.bucket_value),
+                    new: bucket(&one.new),
+                }));
                 claim(row)
             }));
-            reserved.extend(connection.run(&TAKE_OUT_RESERVED, View::Statement, values()).map(reservation));
+            reserved.extend(take_out_reserved(connection, bucket_type, &old).into_iter().map(reservation));
             pgrx::check_for_interrupts!();
         }
         let columns = "uuid, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at";
@@ -96,25 +122,24 @@ impl NameTables for Citus {
 /// A deleted row: its name, and its other columns for inserting it again.
 type DeletedRow = (String, Vec<Value>);
 
-fn claim(row: Row) -> DeletedRow {
+fn claim(row: ClaimRow) -> DeletedRow {
     let values = vec![
-        row.must::<PgUuid>(2).into(),
-        row.must::<i32>(3).into(),
-        row.must::<String>(4).into(),
-        row.must::<i32>(5).into(),
-        row.must::<String>(6).into(),
-        row.must::<i64>(7).into(),
-        row.get::<PgUuid>(8).into(),
-        row.must::<i16>(9).into(),
-        row.must::<Moment>(10).into(),
-        row.must::<Moment>(11).into(),
+        row.uuid.into(),
+        row.subject_type.into(),
+        row.subject_id.into(),
+        row.source_type.into(),
+        row.source_id.into(),
+        row.creator_id.into(),
+        row.lease_uuid.into(),
+        row.status.into(),
+        row.created_at.into(),
+        row.updated_at.into(),
     ];
-    (row.must(1), values)
+    (row.bucket_value, values)
 }
 
-fn reservation(row: Row) -> DeletedRow {
-    let values = vec![row.must::<String>(2).into(), row.must::<String>(3).into(), row.must::<Moment>(4).into()];
-    (row.must(1), values)
+fn reservation(row: ReservationRow) -> DeletedRow {
+    (row.bucket_value, vec![row.reason.into(), row.reserved_by.into(), row.reserved_at.into()])
 }
 
 /// Inserts rows again under their new names.
@@ -126,13 +151,13 @@ fn put_back(
     rows: Vec<DeletedRow>,
     by_old: &HashMap<&str, &Renaming>,
 ) {
-    let width = 2 + columns.split(", ").count();
+    let (bucket_type_at, width) = (1, 2 + columns.split(", ").count());
     let mut rows = rows.into_iter().peekable();
     while rows.peek().is_some() {
         let part: Vec<DeletedRow> = rows.by_ref().take(ROWS).collect();
         let row = |nth: usize| {
             let parameters: Vec<_> = (0..width).map(|column| format!("${}", 2 + nth * width + column)).collect();
-            format!("($1, {})", parameters.join(", "))
+            format!("(${bucket_type_at}, {})", parameters.join(", "))
         };
         let text = format!(
             "INSERT INTO claims.{table} (bucket_type, bucket_value, display_value, {columns}) VALUES {}",
@@ -149,16 +174,7 @@ fn put_back(
 }
 
 fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, reserved_by: &ReservedBy) {
-    let (now, value, display) = (Moment::now(), &*name.bucket.value, name.display.as_deref());
-    let claim_values = [bucket_type.into(), pg_uuid(Uuid::now_v7()).into(), value.into(), display.into(), now.into()];
-    connection.run(&HOLD_ONE, View::Statement, claim_values);
-    let reservation_values = [
-        bucket_type.into(),
-        value.into(),
-        display.into(),
-        reserved_by.reason.into(),
-        reserved_by.role.into(),
-        now.into(),
-    ];
-    connection.run(&RESERVE_ONE, View::Statement, reservation_values);
+    create_on_shard(connection, Origin::cell(NOBODY), &name.claim());
+    let (value, display) = (&*name.bucket.value, name.display.as_deref());
+    put_reservation(connection, bucket_type, value, display, reserved_by.reason, reserved_by.role, Moment::now());
 }

@@ -14,51 +14,43 @@ use claims_model::{Bucket, Claim, Destroy};
 use pgrx::pg_sys;
 use uuid::Uuid;
 
-use super::claims::{self as distributed, Origin};
+use super::claims as distributed;
 use super::door::Citus;
 use super::keys::{grouped, shards_of_buckets};
 use super::leases;
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
-use crate::tables::rows::buckets::{DISPLAYED_ARRAYS, displayed_arrays, displayed_values, types_and_values};
+use crate::tables::rows::buckets::{NewClaim, NewClaims, types_and_names};
 use crate::tables::rows::claims::{EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
-use crate::tables::shared::claims as shared;
+use crate::tables::shared::claims::{self as shared, HeldOnNodes, INTO_CLAIMS, Origin};
 use pg::clock::Moment;
+use pg::query::{Arguments, Record, query, record};
 use pg::spi::{Connection, Value, View};
-use pg::statement::{Statement, shard_statement, shared_statement};
-use pg::uuid::{pg_uuid, pg_uuids};
+use pg::statement::{Reach, Statement};
 use pg::xact::Surroundings;
 
-shard_statement! {
-    /// Returns the shards of a lease (unless $1 is NULL) and of buckets, in their order, and locks them against being moved.
-    /// Citus takes lock mode 5 on every shard that it writes to. Reads the catalogs of this node only.
-    LOCKED_SHARDS(UUIDOID, TEXTARRAYOID) =
-        "SELECT s.shard, lock_shard_metadata(5, ARRAY[s.shard])
-           FROM (SELECT 0 AS nth, get_shard_id_for_distribution_column('claims.claim_leases', $1) AS shard WHERE $1 IS NOT NULL
-                 UNION ALL
-                 SELECT n.nth, get_shard_id_for_distribution_column('claims.claims', n.value)
-                   FROM unnest($2) WITH ORDINALITY AS n (value, nth) OFFSET 0) s
-          ORDER BY s.nth";
-    NODES(INT8ARRAYOID) = "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY ($1)";
-    LEASE_AND_CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID, INT4ARRAYOID, INT8ARRAYOID,
-                     UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) =
-        concat!(insert_lease!(),
-        " RETURNING claims.create_on_node(uuid::text, ARRAY[$1::text], $7, $8, $1, $2, $3, $9, $10, $11, $12, $13, $14, $15, $16)");
-    ACTIVATE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID, TIMESTAMPTZOID) =
-        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = $5
-          WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
-    REMOVE_ONE(UUIDOID, INT4OID, TEXTOID, INT2OID) =
-        "DELETE FROM claims.claims c WHERE c.bucket_value = $3 AND c.bucket_type = $2 AND c.lease_uuid = $1 AND c.status = $4";
+record! {
+    struct Placement { shardid: i64, groupid: i32 }
 }
 
-shared_statement! {
-    ACTIVATE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, TIMESTAMPTZOID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID,
-             TEXTARRAYOID) =
-        concat!(activate_held!("claims"),
-        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $6, $3, $7, $8, $1, $9, $10, $4, $5)");
-    REMOVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT2OID, INT4ARRAYOID, INT4ARRAYOID, INT8ARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
-        concat!(remove_held!("claims"),
-        " RETURNING claims.settle_on_node(c.bucket_type, c.bucket_value, $5, $3, $6, $7, $1, $8, $9, $4, NULL)");
+query! {
+    /// Returns the shards of a lease, if one is given, and of buckets, in their order, and locks them against being moved. Citus takes lock
+    /// mode 5 on every shard that it writes to. Reads the catalogs of this node only.
+    fn locked_shards(lease: Option<Uuid>, bucket_values: &[&str]) -> Vec<i64> = [Latest OneShard]
+        "SELECT s.shard, lock_shard_metadata(5, ARRAY[s.shard])
+           FROM (SELECT 0 AS nth, get_shard_id_for_distribution_column('claims.claim_leases', :lease) AS shard WHERE :lease IS NOT NULL
+                 UNION ALL
+                 SELECT n.nth, get_shard_id_for_distribution_column('claims.claims', n.value)
+                   FROM unnest(:bucket_values) WITH ORDINALITY AS n (value, nth) OFFSET 0) s
+          ORDER BY s.nth";
+    fn placements(shards: &[i64]) -> Vec<Placement> = [Latest OneShard]
+        "SELECT p.shardid, p.groupid FROM pg_dist_placement p WHERE p.shardid = ANY (:shards)";
+    fn activate_one(lease: Uuid, bucket_type: i32, bucket_value: &str, status: i16, at: Moment) -> usize = [Statement OneShard]
+        "UPDATE claims.claims c SET status = 1, lease_uuid = NULL, updated_at = :at
+          WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND c.lease_uuid = :lease AND c.status = :status";
+    fn remove_one(lease: Uuid, bucket_type: i32, bucket_value: &str, status: i16) -> usize = [Statement OneShard]
+        "DELETE FROM claims.claims c
+          WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND c.lease_uuid = :lease AND c.status = :status";
 }
 
 /// The shard and the node of a row.
@@ -76,15 +68,13 @@ fn locations<'b>(
     buckets: impl Iterator<Item = &'b Bucket<'b>>,
 ) -> Option<Vec<Location>> {
     let values: Vec<&str> = buckets.map(|bucket| &*bucket.value).collect();
-    let arguments: [Value; 2] = [lease.map(pg_uuid).into(), values.into()];
-    let shards: Vec<i64> = connection.run(&LOCKED_SHARDS, View::Latest, arguments).map(|row| row.must(1));
+    let shards = locked_shards(connection, lease, &values);
     let mut distinct = shards.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    let count = distinct.len();
-    let found = connection.run(&NODES, View::Latest, [distinct.into()]).map(|row| (row.must(1), row.must(2)));
-    let nodes: HashMap<i64, i32> = found.iter().copied().collect();
-    if found.len() != count || nodes.len() != count {
+    let found = placements(connection, &distinct);
+    let nodes: HashMap<i64, i32> = found.iter().map(|placement| (placement.shardid, placement.groupid)).collect();
+    if found.len() != distinct.len() || nodes.len() != distinct.len() {
         return None;
     }
     shards.into_iter().map(|shard| Some(Location { shard, node: *nodes.get(&shard)? })).collect()
@@ -145,9 +135,7 @@ fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Cl
         return 0;
     }
     let (shards, claims): (Vec<i64>, Vec<&Claim>) = beside.iter().copied().unzip();
-    let locations: [Value; 2] = [vec![1; shards.len()].into(), shards.into()];
-    let values = lease.values().into_iter().chain(locations).chain(displayed_arrays(&claims));
-    written(connection.run(&LEASE_AND_CREATE, View::Statement, values).map(|row| row.must(1)))
+    written(leases::put_with_claims(connection, lease, &shards, &claims))
 }
 
 /// Creates claims by one statement for all nodes. Returns their number.
@@ -158,10 +146,14 @@ fn put_by_node(connection: &Connection, origin: Origin, nodes: BTreeMap<i32, Vec
     }
     let anchors = all.anchors.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>();
     let locations: [Value; 3] = [anchors.into(), all.parts.into(), all.shards.into()];
-    let anchored = all.anchors.iter().flat_map(|claim| displayed_values(claim));
-    let values = origin.values().into_iter().chain(locations).chain(displayed_arrays(&all.further)).chain(anchored);
+    let anchored = all.anchors.iter().flat_map(|claim| NewClaim::of(claim).values());
+    let values = distributed::origin_values(origin)
+        .into_iter()
+        .chain(locations)
+        .chain(NewClaims::of(&all.further).values())
+        .chain(anchored);
     let rows = connection.run_leaked(create_at(all.anchors.len(), origin.status()), View::Statement, values);
-    rows.count() + written(rows.map(|row| row.must(1)))
+    rows.count() + written(rows.map(|row| i32::read(&row)))
 }
 
 thread_local! {
@@ -175,20 +167,22 @@ fn create_at(nodes: usize, status: i16) -> &'static Statement {
 }
 
 fn build_create_at(nodes: usize, status: i16) -> &'static Statement {
-    use pg_sys::{INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID};
+    use pg_sys::{INT4ARRAYOID, INT8ARRAYOID, INT8OID, TEXTARRAYOID, TIMESTAMPTZOID, UUIDOID};
     const LEASE_AND_LOCATIONS: [pg_sys::Oid; 6] =
         [UUIDOID, INT8OID, TIMESTAMPTZOID, TEXTARRAYOID, INT4ARRAYOID, INT8ARRAYOID];
-    const ROW: [pg_sys::Oid; 8] = [UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID];
-    let before_rows: Vec<pg_sys::Oid> = LEASE_AND_LOCATIONS.into_iter().chain(DISPLAYED_ARRAYS).collect();
+    let before_rows: Vec<pg_sys::Oid> =
+        LEASE_AND_LOCATIONS.into_iter().chain(NewClaims::TYPES.iter().copied()).collect();
     let rows: Vec<String> =
-        (0..nodes).map(|nth| distributed::row(status, before_rows.len() + ROW.len() * nth)).collect();
-    let types: Vec<pg_sys::Oid> = before_rows.into_iter().chain((0..nodes).flat_map(|_| ROW)).collect();
+        (0..nodes).map(|nth| distributed::row(status, before_rows.len() + NewClaim::TYPES.len() * nth)).collect();
+    let types: Vec<pg_sys::Oid> =
+        before_rows.into_iter().chain((0..nodes).flat_map(|_| NewClaim::TYPES.iter().copied())).collect();
     let text = format!(
-        "{}VALUES {} RETURNING claims.create_on_node(bucket_value, $4, $5, $6, $1, $2, $3, $7, $8, $9, $10, $11, $12, $13, $14)",
-        distributed::INTO_CLAIMS,
-        rows.join(", ")
+        "{INTO_CLAIMS}VALUES {} RETURNING claims.create_on_node(bucket_value, {})",
+        rows.join(", "),
+        // The locations, the lease, and the arrays of the further rows.
+        [4, 5, 6, 1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14].map(|parameter: i32| format!("${parameter}")).join(", ")
     );
-    Statement::leaked(text, types.leak())
+    Statement::leaked(text, Vec::from([&*types.leak()]).leak(), Reach::OneShard)
 }
 
 /// Adds up the numbers of rows that the functions have written.
@@ -199,10 +193,7 @@ fn written(counts: Vec<i32>) -> usize {
 impl ClaimTables for Citus {
     fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
         match (all.leases.as_slice(), buckets) {
-            ([lease], [only]) => {
-                let values = one(*lease, only, held).into_iter().chain([all.at.into()]);
-                connection.run(&ACTIVATE_ONE, View::Statement, values).count()
-            }
+            ([lease], [only]) => activate_one(connection, *lease, only.bucket_type, &only.value, held as i16, all.at),
             _ => on_nodes(connection, all, buckets, held, Some(all.at))
                 .unwrap_or_else(|| shared::activate(connection, all, buckets, held)),
         }
@@ -210,7 +201,7 @@ impl ClaimTables for Citus {
 
     fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
         match (all.leases.as_slice(), buckets) {
-            ([lease], [only]) => connection.run(&REMOVE_ONE, View::Statement, one(*lease, only, held)).count(),
+            ([lease], [only]) => remove_one(connection, *lease, only.bucket_type, &only.value, held as i16),
             _ => on_nodes(connection, all, buckets, held, None)
                 .unwrap_or_else(|| shared::remove(connection, all, buckets, held)),
         }
@@ -276,16 +267,12 @@ impl ClaimTables for Citus {
     }
 
     fn replace(&self, connection: &Connection, all: &EndedLeases, replaced: &[(Uuid, &Claim)]) -> usize {
-        replaced.iter().map(|(lease, claim)| distributed::replace(connection, *lease, claim, all.at)).sum()
+        replaced.iter().map(|(lease, claim)| shared::replace(connection, *lease, claim, all.at)).sum()
     }
 
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
         distributed::standing_on(connection, buckets)
     }
-}
-
-fn one(lease: Uuid, bucket: &Bucket, held: HeldFor) -> [Value; 4] {
-    [pg_uuid(lease).into(), bucket.bucket_type.into(), (&*bucket.value).into(), (held as i16).into()]
 }
 
 /// Makes claims ACTIVE at a time, or deletes them without one, on all nodes at once. `None` if an ordinary statement does the
@@ -309,17 +296,22 @@ fn on_nodes(
     if parts.further.is_empty() {
         return None;
     }
-    let [types, _] = types_and_values(buckets);
-    let types_of = |buckets: &[&Bucket]| buckets.iter().map(|bucket| bucket.bucket_type).collect::<Vec<_>>();
-    let values_of = |buckets: &[&Bucket]| Value::from(buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<_>>());
-    let leases = pg_uuids(all.leases.iter().copied());
-    let key: [Value; 4] = [leases, types, values_of(&parts.anchors), (held as i16).into()];
-    let further: [Value; 2] = [types_of(&parts.further).into(), values_of(&parts.further)];
-    let locations: [Value; 3] = [types_of(&parts.anchors).into(), parts.parts.into(), parts.shards.into()];
-    let rest = locations.into_iter().chain(further);
-    let rows = match at {
-        Some(at) => connection.run(&ACTIVATE, View::Statement, key.into_iter().chain([at.into()]).chain(rest)),
-        None => connection.run(&REMOVE, View::Statement, key.into_iter().chain(rest)),
+    let (types, _) = types_and_names(buckets);
+    let types_of = |buckets: &[&Bucket]| buckets.iter().map(|bucket| bucket.bucket_type).collect();
+    let held = HeldOnNodes {
+        leases: &all.leases,
+        bucket_types: &types,
+        bucket_values: &parts.anchors.iter().map(|bucket| &*bucket.value).collect::<Vec<_>>(),
+        status: held as i16,
+        anchor_types: types_of(&parts.anchors),
+        parts: parts.parts,
+        shards: parts.shards,
+        further_types: types_of(&parts.further),
+        further_values: parts.further.iter().map(|bucket| &*bucket.value).collect(),
     };
-    Some(rows.count() + written(rows.map(|row| row.must(1))))
+    let counts = match at {
+        Some(at) => shared::activate_on_nodes(connection, at, held),
+        None => shared::remove_on_nodes(connection, held),
+    };
+    Some(counts.len() + written(counts))
 }

@@ -4,62 +4,78 @@ use std::collections::HashMap;
 
 use claims_model::Bucket;
 use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
 
 use super::door::Citus;
 use super::transfer_locations::{self, TransferLocation};
 use crate::tables::door::RecordTables;
 use crate::tables::rows::buckets::values_by_type;
-use crate::tables::rows::claims::{
-    ClaimPart, PageEnd, StoredClaim, TRANSFERRING, claim, claim_page, columns, read_page,
-};
-use pg::spi::{self, Connection, View};
-use pg::statement::shared_statement;
-use pg::uuid::{from_pg_uuid, pg_uuid};
+use crate::tables::rows::claims::{ClaimPart, PageEnd, PageStart, StoredClaim, TRANSFERRING, read_page};
+use pg::query::query;
+use pg::spi::{self, Connection};
+use pg::uuid::from_pg_uuid;
 
-/// The columns of claims, with the cell under which they are stored.
-macro_rules! distributed_columns {
-    () => {
-        concat!("SELECT ", columns!("c.creator_id"), " FROM claims.claims c WHERE ")
-    };
-}
-
-/// A page of the claims stored under cell $1, without those that the transfers $9 have taken.
-macro_rules! distributed_page {
-    ($range:ident) => {
+/// Claims with the cell under which they are stored.
+macro_rules! claims {
+    ($which:literal) => {
         concat!(
-            distributed_columns!(), "c.creator_id = $1 AND ", not_taken!("$9"), " AND ",
-            claim_page!(of $range), claim_page!(order)
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id AS cell_id,
+                    c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE ",
+            $which
         )
     };
 }
 
-/// A page of the claims stored under cell $1 that transfer $9 holds.
-macro_rules! arrived_page {
-    ($range:ident) => {
+/// A page of the claims stored under a cell, from a source id on; at that source id, those after a bucket.
+macro_rules! page {
+    ($whose:literal, longest) => {
+        page!($whose of "(length(c.source_id), c.source_id) >= (length(:source_id), :source_id) AND length(c.source_id) <= :longest
+             AND ((length(c.source_id), c.source_id) > (length(:source_id), :source_id)
+                  OR (c.bucket_type, c.bucket_value) > (:bucket_type, :bucket_value))")
+    };
+    ($whose:literal, last) => {
+        page!($whose of "length(c.source_id) = length(:last) AND c.source_id >= :source_id AND c.source_id <= :last
+             AND (c.source_id > :source_id OR (c.bucket_type, c.bucket_value) > (:bucket_type, :bucket_value))")
+    };
+    ($whose:literal of $range:literal) => {
         concat!(
-            distributed_columns!(), "c.creator_id = $1 AND c.status = 4 AND c.lease_uuid = $9 AND ",
-            claim_page!(of $range), claim_page!(order)
+            claims!("c.creator_id = :stored_as AND "), $whose,
+            " AND c.source_type = :source_type AND (:bucket_types IS NULL OR c.bucket_type = ANY (:bucket_types)) AND ", $range,
+            " ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT :most"
         )
     };
 }
 
-shared_statement! {
-    CLAIMS(INT4OID, TEXTARRAYOID) = concat!(
-        distributed_columns!(), "c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
-    OWN_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID, UUIDARRAYOID) = distributed_page!(range);
-    LAST_OWN_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID, UUIDARRAYOID) = distributed_page!(last_range);
-    ARRIVED_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID, UUIDOID) = arrived_page!(range);
-    LAST_ARRIVED_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID, UUIDOID) = arrived_page!(last_range);
+/// The cell's own claims, without those that transfers have taken.
+macro_rules! own {
+    ($range:ident) => {
+        page!("(c.status <> 4 OR (c.lease_uuid <> ALL (:transfers)) IS NOT FALSE)", $range)
+    };
+}
+
+/// The claims that a transfer holds.
+macro_rules! arrived {
+    ($range:ident) => {
+        page!("c.status = 4 AND c.lease_uuid = :transfer", $range)
+    };
+}
+
+query! {
+    fn by_value(bucket_type: i32, bucket_values: &[&str]) -> Vec<StoredClaim> = [Caller Anywhere]
+        claims!("c.bucket_type = :bucket_type AND c.bucket_value = ANY (:bucket_values) AND c.creator_id <> -1");
+    fn own_page(stored_as: i64, longest: i32, transfers: &[Uuid]; ..from: PageStart) -> Vec<StoredClaim> = [Caller Anywhere] own!(longest);
+    /// Like [`own_page`], for source ids as long as the last one and up to it.
+    fn last_own_page(stored_as: i64, last: &str, transfers: &[Uuid]; ..from: PageStart) -> Vec<StoredClaim> = [Caller Anywhere] own!(last);
+    fn arrived_page(stored_as: i64, longest: i32, transfer: Uuid; ..from: PageStart) -> Vec<StoredClaim> = [Caller Anywhere] arrived!(longest);
+    fn last_arrived_page(stored_as: i64, last: &str, transfer: Uuid; ..from: PageStart) -> Vec<StoredClaim> = [Caller Anywhere] arrived!(last);
     /// Returns source types. Citus plans no recursive queries, so this reads all claims of the cells.
-    SOURCE_TYPES_FROM(INT8ARRAYOID, INT4OID) =
-        "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = ANY ($1) AND c.source_type >= $2 ORDER BY 1";
+    fn source_types(cells: &[i64], first: i32) -> Vec<i32> = [Caller Anywhere]
+        "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = ANY (:cells) AND c.source_type >= :first ORDER BY 1";
 }
 
 impl RecordTables for Citus {
     fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
-        let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-            connection.run(&CLAIMS, View::Caller, [bucket_type.into(), values.into()]).map(claim)
-        };
+        let of_type = |(bucket_type, values): (i32, Vec<&str>)| by_value(connection, bucket_type, &values);
         let stored: Vec<_> = values_by_type(buckets).into_iter().flat_map(of_type).collect();
         let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
         let locations = transfer_locations::locations(connection, held.map(from_pg_uuid).collect());
@@ -71,9 +87,7 @@ impl RecordTables for Citus {
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {
         transfer_locations::while_unmoved(connection, cell_id, |locations| {
-            read_page(part, limit, |end, source_id, limit| {
-                section(connection, cell_id, locations, part, (end, source_id, limit))
-            })
+            read_page(part, limit, |end, from| section(connection, cell_id, locations, end, from))
         })
     }
 
@@ -82,8 +96,7 @@ impl RecordTables for Citus {
             let brought =
                 locations.iter().filter(|location| location.has_brought_to(cell_id)).map(|location| location.from_cell);
             let stored_as: Vec<i64> = [cell_id].into_iter().chain(brought).collect();
-            let values = [stored_as.into(), first.into()];
-            connection.run(&SOURCE_TYPES_FROM, View::Caller, values).map(|row| row.must(1))
+            source_types(connection, &stored_as, first)
         })
     }
 
@@ -98,23 +111,22 @@ fn section(
     connection: &Connection,
     cell_id: i64,
     locations: &[TransferLocation],
-    part: &ClaimPart,
-    (end, source_id, limit): (PageEnd, &str, i64),
+    end: PageEnd,
+    from: PageStart,
 ) -> Vec<StoredClaim> {
-    let (own, arrived) = match end {
-        PageEnd::Length(_) => (&OWN_PAGE, &ARRIVED_PAGE),
-        PageEnd::SourceId(_) => (&LAST_OWN_PAGE, &LAST_ARRIVED_PAGE),
+    let (taken, most) = (transfer_locations::taken_from(cell_id, locations), from.most);
+    let mut found = match end {
+        PageEnd::Length(longest) => own_page(connection, cell_id, longest, &taken, from),
+        PageEnd::SourceId(last) => last_own_page(connection, cell_id, last, &taken, from),
     };
-    let from = |stored_as: i64| part.values(stored_as, source_id, end, limit).into_iter();
-    let mut found = connection
-        .run(own, View::Caller, from(cell_id).chain([transfer_locations::taken_from(cell_id, locations)]))
-        .map(claim);
-    let brought = locations.iter().filter(|location| location.has_brought_to(cell_id));
     let mut is_ordered = true;
-    for location in brought {
-        let values = from(location.from_cell).chain([pg_uuid(location.transfer).into()]);
-        let rows = connection.run(arrived, View::Caller, values);
-        found.extend(rows.map(claim).into_iter().map(|claim| StoredClaim { cell_id, ..claim }));
+    for location in locations.iter().filter(|location| location.has_brought_to(cell_id)) {
+        let (cell, transfer) = (location.from_cell, location.transfer);
+        let rows = match end {
+            PageEnd::Length(longest) => arrived_page(connection, cell, longest, transfer, from),
+            PageEnd::SourceId(last) => last_arrived_page(connection, cell, last, transfer, from),
+        };
+        found.extend(rows.into_iter().map(|claim| StoredClaim { cell_id, ..claim }));
         is_ordered = false;
     }
     if !is_ordered {
@@ -123,7 +135,7 @@ fn section(
             (length, claim.source_id.clone(), claim.bucket_type, claim.bucket_value.clone())
         };
         found.sort_by_cached_key(key);
-        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     }
     found
 }

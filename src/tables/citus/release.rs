@@ -7,21 +7,21 @@ use claims_model::Bucket;
 use super::door::Citus;
 use super::keys::by_shard;
 use crate::tables::door::ReleaseTables;
-use crate::tables::rows::buckets::values_by_type;
-use pg::spi::{Connection, View};
-use pg::statement::shared_statement;
+use crate::tables::rows::buckets::{BucketRow, values_by_type};
+use pg::query::query;
+use pg::spi::Connection;
 
-shared_statement! {
-    FREE(INT8OID, INT8OID) =
-        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = $1 AND c.status = 1 LIMIT $2";
-    /// Locks claims with values $2, which are all in one shard.
-    LOCK_FREE(INT8OID, TEXTARRAYOID) =
+query! {
+    fn free(cell_id: i64, most: i64) -> Vec<BucketRow> = [Latest Anywhere]
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = :cell_id AND c.status = 1 LIMIT :most";
+    /// Locks claims with these values, which are all in one shard.
+    fn lock_free(cell_id: i64, bucket_values: &[&str]) -> Vec<BucketRow> = [Statement Anywhere]
         "SELECT c.bucket_type, c.bucket_value FROM claims.claims c
-          WHERE c.bucket_value = ANY ($2) AND c.creator_id = $1 AND c.status = 1 FOR UPDATE SKIP LOCKED";
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.creator_id = :cell_id AND c.status = 1 FOR UPDATE SKIP LOCKED";
     /// Deletes locked claims of one shard.
-    RELEASE(INT8OID, TEXTARRAYOID, INT4OID) =
+    fn delete_free(cell_id: i64, bucket_values: &[&str], bucket_type: i32) = [Statement Anywhere]
         "DELETE FROM claims.claims c
-          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $3 AND c.creator_id = $1 AND c.status = 1";
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type AND c.creator_id = :cell_id AND c.status = 1";
 }
 
 /// Maximum number of names that one statement locks.
@@ -52,8 +52,7 @@ impl ReleaseTables for Citus {
 }
 
 fn buckets(connection: &Connection, at_most: i64, cell_id: i64) -> Vec<Bucket<'static>> {
-    let rows = connection.run(&FREE, View::Latest, [cell_id.into(), at_most.into()]);
-    rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
+    free(connection, cell_id, at_most).into_iter().map(Bucket::from).collect()
 }
 
 /// Groups buckets by shard, in parts for one statement each.
@@ -68,15 +67,14 @@ fn parts<'b>(connection: &Connection, buckets: &'b [Bucket<'static>]) -> Vec<Vec
 fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]) -> HashSet<Bucket<'static>> {
     let values: Vec<&str> = part.iter().map(|bucket| &*bucket.value).collect();
     let wanted: HashSet<&Bucket> = part.iter().copied().collect();
-    let locked = connection.run(&LOCK_FREE, View::Statement, [cell_id.into(), values.into()]);
-    let locked: HashSet<Bucket> = locked
-        .map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
+    let locked: HashSet<Bucket> = lock_free(connection, cell_id, &values)
         .into_iter()
+        .map(Bucket::from)
         // A value may be a name of several types.
         .filter(|bucket| wanted.contains(bucket))
         .collect();
     for (bucket_type, values) in values_by_type(&locked) {
-        connection.run(&RELEASE, View::Statement, [cell_id.into(), values.into(), bucket_type.into()]);
+        delete_free(connection, cell_id, &values, bucket_type);
     }
     locked
 }

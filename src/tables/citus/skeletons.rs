@@ -2,6 +2,7 @@
 
 use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
+use uuid::Uuid;
 
 use super::door::Citus;
 use super::in_flight::count_reserved;
@@ -9,22 +10,23 @@ use super::keys::{grouped, shards_of_skeletons};
 use crate::tables::door::SkeletonTables;
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::skeletons as shared;
-use pg::spi::{Connection, Value, View};
-use pg::statement::shard_statement;
-use pg::uuid::pg_uuid;
+use pg::query::{query, record};
+use pg::spi::{Connection, Value};
 
-shard_statement! {
-    TAKE(UUIDOID, INT4OID, TEXTOID) =
-        "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) VALUES ($1, $2, $3)";
-    BEARERS(UUIDOID, INT4OID) =
-        "SELECT s.bucket_value, s.successor FROM claims.skeletons s
-          WHERE s.skeleton = $1 AND s.bucket_type = $2 AND s.reserved = '' FOR UPDATE";
-    IS_CLAIMED(INT4OID, TEXTOID) = "SELECT 1 FROM claims.claims c WHERE c.bucket_value = $2 AND c.bucket_type = $1";
-    DROP(UUIDOID, INT4OID) = "DELETE FROM claims.skeletons s WHERE s.skeleton = $1 AND s.bucket_type = $2 AND s.reserved = ''";
+record! {
+    struct BearerRow { bucket_value: String, successor: Option<String> }
 }
 
-fn values(skeleton: Skeleton, bucket: &Bucket) -> [Value; 3] {
-    [pg_uuid(skeleton.hash).into(), skeleton.bucket_type.into(), (&*bucket.value).into()]
+query! {
+    fn take(skeleton: Uuid, bucket_type: i32, bucket_value: &str) = [Statement OneShard]
+        "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) VALUES (:skeleton, :bucket_type, :bucket_value)";
+    fn bearer(skeleton: Uuid, bucket_type: i32) -> Option<BearerRow> = [Statement OneShard]
+        "SELECT s.bucket_value, s.successor FROM claims.skeletons s
+          WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved = '' FOR UPDATE";
+    fn is_claimed(bucket_type: i32, bucket_value: &str) -> Option<i32> = [Statement OneShard]
+        "SELECT 1 FROM claims.claims c WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type";
+    fn drop_claimed(skeleton: Uuid, bucket_type: i32) = [Statement OneShard]
+        "DELETE FROM claims.skeletons s WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved = ''";
 }
 
 /// Groups skeletons by their shards.
@@ -48,7 +50,9 @@ fn put(connection: &Connection, skeletons: &[(Skeleton, &Bucket)], bearing: Bear
             Bearing::Claimed => "",
             Bearing::Reserved => &*bucket.value,
         };
-        values(*skeleton, bucket).into_iter().chain([reserved.into()])
+        let values: [Value; 4] =
+            [skeleton.hash.into(), skeleton.bucket_type.into(), (&*bucket.value).into(), reserved.into()];
+        values
     });
     connection.run_text(&text, all_values);
 }
@@ -59,8 +63,7 @@ const ROWS: usize = 200;
 impl SkeletonTables for Citus {
     fn put_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)], bearing: Bearing) {
         if let ([(skeleton, bucket)], Bearing::Claimed) = (skeletons, bearing) {
-            connection.run(&TAKE, View::Statement, values(*skeleton, bucket));
-            return;
+            return take(connection, skeleton.hash, skeleton.bucket_type, &bucket.value);
         }
         for part in by_shard(connection, skeletons) {
             part.chunks(ROWS).for_each(|rows| put(connection, rows, bearing));
@@ -97,16 +100,10 @@ fn drop_stale(connection: &Connection, new: &[&NewSkeleton]) {
 
 /// Frees the skeleton of a new name, if no other name with this skeleton is claimed.
 fn drop_one_if_stale(connection: &Connection, new: &NewSkeleton) {
-    let key = || -> [Value; 2] { [pg_uuid(new.skeleton.hash).into(), new.skeleton.bucket_type.into()] };
-    let bearers =
-        connection.run(&BEARERS, View::Statement, key()).first(|row| (row.get::<String>(1), row.get::<String>(2)));
-    let Some((bearer, successor)) = bearers else { return };
-    let is_claimed = |name: &String| {
-        let bucket: [Value; 2] = [new.skeleton.bucket_type.into(), name.as_str().into()];
-        connection.run(&IS_CLAIMED, View::Statement, bucket).count() > 0
-    };
-    let mut others = [bearer, successor].into_iter().flatten().filter(|name| *name != *new.bucket.value);
-    if !others.any(|name| is_claimed(&name)) {
-        connection.run(&DROP, View::Statement, key());
+    let Skeleton { hash, bucket_type } = new.skeleton;
+    let Some(BearerRow { bucket_value, successor }) = bearer(connection, hash, bucket_type) else { return };
+    let mut others = [Some(bucket_value), successor].into_iter().flatten().filter(|name| *name != *new.bucket.value);
+    if !others.any(|name| is_claimed(connection, bucket_type, &name).is_some()) {
+        drop_claimed(connection, hash, bucket_type);
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::layout;
@@ -17,9 +16,8 @@ use crate::tables::errors::DistributionError;
 use crate::tables::rows::known_or_raised;
 use pg::clock::Moment;
 use pg::index::{KeyPart, KeyValue};
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::shared_statement;
-use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::query::{Record, query, record};
+use pg::spi::{Connection, Row};
 use pg::{in_flight, table};
 
 macro_rules! locations {
@@ -28,13 +26,24 @@ macro_rules! locations {
     };
 }
 
-shared_statement! {
-    LOCATIONS(UUIDARRAYOID) = concat!(locations!(), "t.transfer_uuid = ANY ($1)");
-    LOCATIONS_OF_CELL(INT8OID) = concat!(locations!(), "(t.from_cell = $1 OR t.to_cell = $1) AND t.ended_at IS NULL");
-    ALL_LOCATIONS() = concat!(locations!(), "t.ended_at IS NULL");
-    LOCATIONS_FROM_JSON(TEXTOID) =
+record! {
+    struct LocationRow { transfer_uuid: Uuid, from_cell: i64, to_cell: i64, cell_id: i64, created_at: Moment }
+
+    struct CoordinatorAnswer { success: bool, result: Option<String> }
+}
+
+query! {
+    fn by_uuid(transfers: &[Uuid]) -> Vec<TransferLocation> = [Latest Anywhere] concat!(locations!(), "t.transfer_uuid = ANY (:transfers)");
+    fn of_cell(cell_id: i64) -> Vec<TransferLocation> = [Latest Anywhere]
+        concat!(locations!(), "(t.from_cell = :cell_id OR t.to_cell = :cell_id) AND t.ended_at IS NULL");
+    /// Returns where the claims of all unfinished transfers are, from this node's own copy.
+    pub fn all_locations() -> Vec<TransferLocation> = [Latest Anywhere] concat!(locations!(), "t.ended_at IS NULL");
+    fn from_json(locations: &str) -> Vec<TransferLocation> = [Latest Anywhere]
         "SELECT t.transfer_uuid, t.from_cell, t.to_cell, t.cell_id, t.created_at
-           FROM jsonb_to_recordset($1::jsonb) AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
+           FROM jsonb_to_recordset(:locations::jsonb)
+                AS t (transfer_uuid uuid, from_cell bigint, to_cell bigint, cell_id bigint, created_at timestamptz)";
+    fn ask_coordinator(command: &str) -> Option<CoordinatorAnswer> = [Latest Anywhere]
+        "SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator(:command) r";
 }
 
 /// The cell that the claims of a transfer are at.
@@ -61,10 +70,12 @@ impl TransferLocation {
     }
 }
 
-fn location(row: Row) -> TransferLocation {
-    let (from_cell, to_cell, cell_id): (i64, i64, i64) = (row.must(2), row.must(3), row.must(4));
-    let other_cell_id = if cell_id == from_cell { to_cell } else { from_cell };
-    TransferLocation { transfer: from_pg_uuid(row.must(1)), from_cell, cell_id, other_cell_id, created_at: row.must(5) }
+impl Record for TransferLocation {
+    fn read(row: &Row) -> Self {
+        let LocationRow { transfer_uuid: transfer, from_cell, to_cell, cell_id, created_at } = LocationRow::read(row);
+        let other_cell_id = if cell_id == from_cell { to_cell } else { from_cell };
+        TransferLocation { transfer, from_cell, cell_id, other_cell_id, created_at }
+    }
 }
 
 /// Returns where the claims of transfers are now. Call it after the claims were read.
@@ -79,14 +90,14 @@ pub fn locations(connection: &Connection, mut transfers: Vec<Uuid>) -> HashMap<U
             let list: Vec<_> = transfers.iter().map(|transfer| format!("'{transfer}'")).collect();
             on_coordinator(connection, &format!("t.transfer_uuid IN ({})", list.join(", ")))
         }
-        false => connection.run(&LOCATIONS, View::Latest, [pg_uuids(transfers)]).map(location),
+        false => by_uuid(connection, &transfers),
     };
     found.into_iter().map(|location| (location.transfer, location)).collect()
 }
 
 /// Returns where the claims of unfinished transfers from and to a cell are.
 fn locations_of(connection: &Connection, cell_id: i64) -> Vec<TransferLocation> {
-    let here = || connection.run(&LOCATIONS_OF_CELL, View::Latest, [cell_id.into()]).map(location);
+    let here = || of_cell(connection, cell_id);
     let first: Vec<_> = here().into_iter().map(|location| location.transfer).collect();
     let mut found = match first.is_empty() {
         true => Vec::new(),
@@ -97,11 +108,6 @@ fn locations_of(connection: &Connection, cell_id: i64) -> Vec<TransferLocation> 
     };
     found.sort_unstable_by_key(|location| location.transfer);
     found
-}
-
-/// Returns where the claims of all unfinished transfers are, from this node's own copy.
-pub fn all_locations(connection: &Connection) -> Vec<TransferLocation> {
-    connection.run(&ALL_LOCATIONS, View::Latest, []).map(location)
 }
 
 /// Maximum number of reads if transfers change meanwhile.
@@ -127,9 +133,10 @@ pub fn once<T>(connection: &Connection, cell_id: i64, read: impl FnOnce(&[Transf
     read(&locations_of(connection, cell_id))
 }
 
-/// Returns the transfers that have taken claims from a cell, as an argument.
-pub fn taken_from(cell_id: i64, locations: &[TransferLocation]) -> Value {
-    pg_uuids(locations.iter().filter(|location| location.has_taken_from(cell_id)).map(|location| location.transfer))
+/// Returns the transfers that have taken claims from a cell.
+pub fn taken_from(cell_id: i64, locations: &[TransferLocation]) -> Vec<Uuid> {
+    let taken = locations.iter().filter(|location| location.has_taken_from(cell_id));
+    taken.map(|location| location.transfer).collect()
 }
 
 /// Returns whether this node's copy of one of the rows is being written, or waits for the recovery of its transaction. The
@@ -143,10 +150,10 @@ fn is_any_in_flight(connection: &Connection, transfers: &[Uuid]) -> bool {
     if table::number(&shard).is_none() {
         return true;
     }
-    transfers.iter().any(|transfer| is_in_flight_in(&shard, pg_uuid(*transfer)))
+    transfers.iter().any(|transfer| is_in_flight_in(&shard, *transfer))
 }
 
-fn is_in_flight_in(table: &CStr, transfer: PgUuid) -> bool {
+fn is_in_flight_in(table: &CStr, transfer: Uuid) -> bool {
     let key = [KeyPart { column: c"transfer_uuid", value: KeyValue::Uuid(transfer) }];
     known_or_raised(in_flight::is_in_flight(table, &key), "claims.cell_transfers (transfer_uuid)")
 }
@@ -154,15 +161,13 @@ fn is_in_flight_in(table: &CStr, transfer: PgUuid) -> bool {
 /// Asks the coordinator. Raises an error if it does not answer, because no other node knows.
 fn on_coordinator(connection: &Connection, condition: &str) -> Vec<TransferLocation> {
     let command = format!("SELECT coalesce(jsonb_agg(p), '[]') FROM ({}{condition}) p", locations!());
-    let text = "SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r";
-    let answer = connection
-        .run_text_now(text, [command.into()])
-        .first(|row| (row.must::<bool>(1), row.get::<String>(2).unwrap_or_default()));
-    let locations = match answer {
-        Some((true, locations)) => Ok(locations),
-        Some((false, message)) => Err(DistributionError::CoordinatorSilent { message }),
+    let locations = match ask_coordinator(connection, &command) {
+        Some(CoordinatorAnswer { success: true, result }) => Ok(result.unwrap_or_default()),
+        Some(CoordinatorAnswer { result, .. }) => {
+            Err(DistributionError::CoordinatorSilent { message: result.unwrap_or_default() })
+        }
         None => Err(DistributionError::CoordinatorSilent { message: "It is not known to this node.".into() }),
     };
     let locations = or_raise(locations.map_err(Into::into));
-    connection.run(&LOCATIONS_FROM_JSON, View::Latest, [locations.into()]).map(location)
+    from_json(connection, &locations)
 }

@@ -7,93 +7,104 @@ use claims_model::cursor::ClaimCursor;
 use claims_model::transfer::Seal;
 use uuid::Uuid;
 
+use super::distribute::NodeAnswer;
 use super::door::Citus;
 use super::keys::by_shard;
 use crate::error::ClaimsError;
 use crate::tables::door::{FeedTables, Tables, TransferTables};
 use crate::tables::errors::DistributionError;
-use crate::tables::rows::buckets::values_by_type;
+use crate::tables::rows::buckets::{BucketRow, values_by_type};
 use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::transfers::{
-    OpenWriters, STEP, Transfer, TransferStep, locked, locked_columns, step_values, writers,
-};
+use crate::tables::rows::transfers::{LockedTransfer, OpenWriters, STEP, StepStart, Transfer, TransferStep};
 use crate::tables::shared::modes::EVERYBODY;
-use crate::tables::shared::transfers;
+use crate::tables::shared::transfers::{self, WRITERS};
 use pg::clock::Moment;
+use pg::query::{Record, query, record};
 use pg::settings::{LockWaits, under};
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::shared_statement;
-use pg::uuid::pg_uuid;
+use pg::spi::Connection;
 
-/// A page of claims stored under cell $2, after the claim ($3, $4, $5, $6), at most $7, in the order of the index by source.
+record! {
+    /// A claim that a step has found.
+    struct Found {
+        source_type: i32,
+        source_id: String,
+        bucket_type: i32,
+        bucket_value: String,
+        is_free: bool,
+    }
+}
+
+/// A page of claims stored under a cell, after a claim, in the order of the index by source.
 macro_rules! page {
-    ($columns:literal, $from:literal, $which:literal) => {
+    ($is_free:literal, $from:literal, $which:literal) => {
         concat!(
             "SELECT c.source_type, c.source_id, c.bucket_type, c.bucket_value, ",
-            $columns,
-            " FROM ",
+            $is_free,
+            " AS is_free FROM ",
             $from,
-            " WHERE c.creator_id = $2 AND ",
+            " WHERE c.creator_id = :from_cell AND ",
             $which,
-            "   AND (c.source_type, length(c.source_id), c.source_id) >= ($3, length($4), $4)
-                AND ((c.source_type, length(c.source_id), c.source_id) > ($3, length($4), $4) OR (c.bucket_type, c.bucket_value) > ($5, $6))
-              ORDER BY c.source_type, length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT $7"
+            "   AND (c.source_type, length(c.source_id), c.source_id) >= (:source_type, length(:source_id), :source_id)
+                AND ((c.source_type, length(c.source_id), c.source_id) > (:source_type, length(:source_id), :source_id)
+                     OR (c.bucket_type, c.bucket_value) > (:bucket_type, :bucket_value))
+              ORDER BY c.source_type, length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT :most"
         )
     };
 }
 
-/// Changes claims of type $4 with values $5, which are all in one shard. Skips those that another transaction has locked.
+/// Changes claims which are all in one shard. Skips those that another transaction has locked.
 macro_rules! change {
     ($which:literal, $set:literal) => {
         concat!(
             "WITH free AS MATERIALIZED (
                  SELECT c.bucket_value FROM claims.claims c
-                  WHERE c.bucket_value = ANY ($5) AND c.bucket_type = $4 AND c.creator_id = $2 AND ",
+                  WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type AND c.creator_id = :from_cell AND ",
             $which,
             "       FOR UPDATE OF c SKIP LOCKED)
              UPDATE claims.claims c SET ",
             $set,
-            ", updated_at = $3 FROM free f
-              WHERE c.bucket_value = f.bucket_value AND c.bucket_value = ANY ($5) AND c.bucket_type = $4"
+            ", updated_at = :at FROM free f
+              WHERE c.bucket_value = f.bucket_value AND c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type"
         )
     };
 }
 
-shared_statement! {
-    /// Reads a page of the claims of the transfer's subjects that transfer $1 does not hold, and whether they are ACTIVE.
-    WANTED(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
+query! {
+    /// Reads a page of the claims of the transfer's subjects that the transfer does not hold, and whether they are ACTIVE.
+    fn wanted(; ..from: StepStart) -> Vec<Found> = [Latest Anywhere] page!(
         "c.status = 1",
         "claims.claims c JOIN claims.transfer_subjects s
-           ON s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id",
-        "c.lease_uuid IS DISTINCT FROM $1");
-    /// Like [WANTED], for all claims of the cell.
-    WANTED_OF_ALL(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
-        "c.status = 1", "claims.claims c", "c.lease_uuid IS DISTINCT FROM $1");
-    HELD(UUIDOID, INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT8OID) = page!(
-        "true", "claims.claims c", "c.status = 4 AND c.lease_uuid = $1");
-    MARK(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = change!(
+           ON s.transfer_uuid = :transfer AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id",
+        "c.lease_uuid IS DISTINCT FROM :transfer");
+    /// Like [`wanted`], for all claims of the cell.
+    fn wanted_of_all(; ..from: StepStart) -> Vec<Found> = [Latest Anywhere] page!("c.status = 1", "claims.claims c", "c.lease_uuid IS DISTINCT FROM :transfer");
+    fn held_page(; ..from: StepStart) -> Vec<Found> = [Latest Anywhere] page!("true", "claims.claims c", "c.status = 4 AND c.lease_uuid = :transfer");
+    fn mark(transfer: Uuid, from_cell: i64, at: Moment, bucket_type: i32, bucket_values: &[&str]) -> usize = [Statement Anywhere] change!(
         "c.status = 1 AND EXISTS (SELECT FROM claims.transfer_subjects s
-                                   WHERE s.transfer_uuid = $1 AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id)",
-        "status = 4, lease_uuid = $1");
-    MARK_ALL(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID) = change!("c.status = 1", "status = 4, lease_uuid = $1");
-    RELEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, INT4OID, TEXTARRAYOID, INT8OID) = change!(
-        "c.status = 4 AND c.lease_uuid = $1", "creator_id = $6, status = 1, lease_uuid = NULL");
-    ALL_HELD(UUIDOID, INT8OID) =
-        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = $2 AND c.status = 4 AND c.lease_uuid = $1";
+                                   WHERE s.transfer_uuid = :transfer AND s.subject_type = c.subject_type AND s.subject_id = c.subject_id)",
+        "status = 4, lease_uuid = :transfer");
+    fn mark_all(transfer: Uuid, from_cell: i64, at: Moment, bucket_type: i32, bucket_values: &[&str]) -> usize = [Statement Anywhere]
+        change!("c.status = 1", "status = 4, lease_uuid = :transfer");
+    fn release(transfer: Uuid, from_cell: i64, at: Moment, bucket_type: i32, bucket_values: &[&str], cell_id: i64) -> usize
+        = [Statement Anywhere]
+        change!("c.status = 4 AND c.lease_uuid = :transfer", "creator_id = :cell_id, status = 1, lease_uuid = NULL");
+    fn all_held(transfer: Uuid, from_cell: i64) -> Vec<BucketRow> = [Latest Anywhere]
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = :from_cell AND c.status = 4 AND c.lease_uuid = :transfer";
     /// Inserts the key of an existing transfer on every node, which changes nothing. It conflicts with a transaction that has
     /// inserted the row on a node that has not recovered yet. There the row is invisible, and every change would miss it.
-    PASS_KEY(UUIDOID, INT8OID, INT8OID, TEXTOID) =
+    fn pass_key(transfer: Uuid, from_cell: i64, to_cell: i64, nobody: &str) = [Statement Anywhere]
         "INSERT INTO claims.cell_transfers (transfer_uuid, from_cell, to_cell, cell_id, state, subjects, request_digest, reason, role)
-         VALUES ($1, $2, $3, $2, 'preparing', 0, '', '', $4::name) ON CONFLICT DO NOTHING";
+         VALUES (:transfer, :from_cell, :to_cell, :from_cell, 'preparing', 0, '', '', :nobody::name) ON CONFLICT DO NOTHING";
     /// Returns the shard of a table that has only one.
-    SHARD(TEXTOID) = "SELECT s.shardid::text FROM pg_dist_shard s WHERE s.logicalrelid = $1::regclass";
+    fn only_shard(table: &str) -> Option<String> = [Latest Anywhere]
+        "SELECT s.shardid::text FROM pg_dist_shard s WHERE s.logicalrelid = :table::regclass";
+    fn ask_workers(command: &str) -> Vec<NodeAnswer> = [Latest Anywhere]
+        "SELECT r.success, format('%s:%s', r.nodename, r.nodeport) AS node, r.result FROM pg_catalog.run_command_on_workers(:command) r";
 }
 
 /// Returns this node's shard of a reference table.
 pub fn shard(connection: &Connection, table: &str) -> String {
-    let shard =
-        connection.run(&SHARD, View::Latest, [format!("claims.{table}").into()]).first(|row| row.must::<String>(1));
-    format!("{table}_{}", shard.unwrap_or_default())
+    format!("{table}_{}", only_shard(connection, &format!("claims.{table}")).unwrap_or_default())
 }
 
 /// Runs `write`, which writes to the tables of transfers. The row lock on the transfer suffices: without the first setting Citus
@@ -108,37 +119,43 @@ const FEED_LOCK_TIMEOUT_MS: i64 = 100;
 impl TransferTables for Citus {
     fn lock_transfer(&self, connection: &Connection, uuid: Uuid) -> Option<Transfer> {
         // Uses the shard itself, because Citus would lock the rows on all nodes.
+        let (shard, uuid_at) = (shard(connection, "cell_transfers"), 1);
         let text = format!(
-            concat!("SELECT ", locked_columns!(), " FROM claims.{} t WHERE t.transfer_uuid = $1 FOR UPDATE NOWAIT"),
-            shard(connection, "cell_transfers")
+            "SELECT t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
+                    t.reversed_at IS NOT NULL AS was_reversed, t.subjects IS NULL AS is_whole, t.sealed_by, t.xmin::text::bigint AS xmin
+               FROM claims.{shard} t WHERE t.transfer_uuid = ${uuid_at} FOR UPDATE NOWAIT"
         );
-        let transfer = connection.run_text(&text, [pg_uuid(uuid).into()]).first(|row| locked(uuid, &row))?;
-        let nobody: Value = "".into();
-        let values = [pg_uuid(uuid).into(), transfer.from_cell.into(), transfer.to_cell.into(), nobody];
-        writing(|| connection.run(&PASS_KEY, View::Statement, values));
+        let transfer = connection.run_text(&text, [uuid.into()]).first(|row| LockedTransfer::read(&row))?.of(uuid);
+        writing(|| pass_key(connection, uuid, transfer.from_cell, transfer.to_cell, ""));
         Some(transfer)
     }
 
     fn lock_cells(&self, connection: &Connection, cells: [i64; 2]) -> usize {
         let text = format!(
-            "SELECT c.cell_id FROM claims.{} c WHERE c.cell_id IN ($1, $2) ORDER BY c.cell_id FOR KEY SHARE NOWAIT",
-            shard(connection, "cells")
+            "SELECT c.cell_id FROM claims.{} c WHERE c.cell_id IN ({}, {}) ORDER BY c.cell_id FOR KEY SHARE NOWAIT",
+            shard(connection, "cells"),
+            cells[0],
+            cells[1]
         );
-        connection.run_text(&text, cells.map(Value::from)).count()
+        connection.run_text(&text, []).count()
     }
 
     fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
-        let (wanted, mark) = if transfer.is_whole { (&WANTED_OF_ALL, &MARK_ALL) } else { (&WANTED, &MARK) };
-        let found = connection.run(wanted, View::Latest, step_values(transfer, after)).map(found);
-        change(connection, transfer, found, |key: [Value; 5]| connection.run(mark, View::Statement, key).count())
+        let wanted = if transfer.is_whole { wanted_of_all } else { wanted };
+        let mark = if transfer.is_whole { mark_all } else { mark };
+        let Transfer { uuid, from_cell, .. } = *transfer;
+        let found = wanted(connection, StepStart::of(transfer, after));
+        let now = Moment::now();
+        change(connection, found, |bucket_type, values| mark(connection, uuid, from_cell, now, bucket_type, values))
     }
 
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
-        let found = connection.run(&HELD, View::Latest, step_values(transfer, after)).map(found);
-        let release = |key: [Value; 5]| {
-            connection.run(&RELEASE, View::Statement, key.into_iter().chain([transfer.cell_id.into()])).count()
-        };
-        change(connection, transfer, found, release)
+        let Transfer { uuid, from_cell, cell_id, .. } = *transfer;
+        let found = held_page(connection, StepStart::of(transfer, after));
+        let now = Moment::now();
+        let release =
+            |bucket_type: i32, values: &[&str]| release(connection, uuid, from_cell, now, bucket_type, values, cell_id);
+        change(connection, found, release)
     }
 
     fn write_transfers(&self, write: &mut dyn FnMut()) {
@@ -181,76 +198,47 @@ fn writers_elsewhere(
         )
     };
     let command = format!(
-        concat!(
-            "SELECT concat_ws(';', {} || ' ' || {}, coalesce(bool_or(w.changes_modes), false), coalesce(string_agg(w.name, ','), '')) FROM (",
-            writers!(),
-            ") w"
-        ),
+        "SELECT concat_ws(';', {} || ' ' || {}, coalesce(bool_or(w.changes_modes), false), coalesce(string_agg(w.name, ','), ''))
+           FROM ({WRITERS}) w",
         since(cell_id),
         since(EVERYBODY)
     );
-    let text = "SELECT r.success, format('%s:%s', r.nodename, r.nodeport), r.result FROM pg_catalog.run_command_on_workers($1) r";
-    let answers = connection
-        .run_text_now(text, [command.into()])
-        .map(|row| (row.must::<bool>(1), row.must::<String>(2), row.get::<String>(3).unwrap_or_default()));
-    let answer = |(is_answer, node, result): (bool, String, String)| {
+    let answer = |NodeAnswer { success, node, result }| {
+        let result = result.unwrap_or_default();
         let parts: Vec<&str> = result.split(';').collect();
         match parts.as_slice() {
-            [modes, change_modes, names] if is_answer => {
+            [modes, change_modes, names] if success => {
                 let names = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
                 Ok((node, names, *change_modes == "t", Seal::decode((*modes).to_owned())))
             }
             _ => Err(DistributionError::NodeFailed { node, message: result }.into()),
         }
     };
-    answers.into_iter().map(answer).collect()
-}
-
-/// A claim that a step has found.
-struct Found {
-    position: ClaimCursor,
-    is_free: bool,
-}
-
-fn found(row: Row) -> Found {
-    let position = ClaimCursor {
-        source_type: row.must(1),
-        source_id: row.must(2),
-        bucket_type: row.must(3),
-        bucket_value: row.must(4),
-    };
-    Found { position, is_free: row.must(5) }
+    ask_workers(connection, &command).into_iter().map(answer).collect()
 }
 
 /// Calls `change` for the free claims, by statements that are sent to one shard each.
-fn change(
-    connection: &Connection,
-    transfer: &Transfer,
-    found: Vec<Found>,
-    mut change: impl FnMut([Value; 5]) -> usize,
-) -> TransferStep {
-    let bucket =
-        |one: &Found| Bucket { bucket_type: one.position.bucket_type, value: one.position.bucket_value.clone().into() };
+fn change(connection: &Connection, found: Vec<Found>, mut change: impl FnMut(i32, &[&str]) -> usize) -> TransferStep {
+    let bucket = |one: &Found| Bucket { bucket_type: one.bucket_type, value: one.bucket_value.clone().into() };
     let free: Vec<Bucket> = found.iter().filter(|one| one.is_free).map(bucket).collect();
     let free: Vec<&Bucket> = free.iter().collect();
     let parts = by_shard(connection, &free).into_values().flat_map(values_by_type);
-    let now = Moment::now();
     let mut changed = 0;
     for (bucket_type, mut values) in parts {
         values.sort_unstable();
-        let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into(), now.into(), bucket_type.into()];
-        let [uuid, cell, at, bucket_type] = key;
-        changed += change([uuid, cell, at, bucket_type, values.into()]) as i64;
+        changed += change(bucket_type, &values) as i64;
         pgrx::check_for_interrupts!();
     }
     let wanted = found.len() as i64;
-    let after = found.into_iter().next_back().filter(|_| wanted == STEP).map(|last| last.position);
+    let position = |last: Found| {
+        let Found { source_type, source_id, bucket_type, bucket_value, .. } = last;
+        ClaimCursor { source_type, source_id, bucket_type, bucket_value }
+    };
+    let after = found.into_iter().next_back().filter(|_| wanted == STEP).map(position);
     TransferStep { wanted, changed, after }
 }
 
 /// Returns all claims that the transfer holds, in no order.
 pub(super) fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
-    let key = [pg_uuid(transfer.uuid).into(), transfer.from_cell.into()];
-    let rows = connection.run(&ALL_HELD, View::Latest, key);
-    rows.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() })
+    all_held(connection, transfer.uuid, transfer.from_cell).into_iter().map(Bucket::from).collect()
 }

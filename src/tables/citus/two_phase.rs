@@ -3,20 +3,25 @@
 
 use std::collections::HashSet;
 
+use super::distribute::NodeAnswer;
+use pg::query::query;
 use pg::settings::under;
-use pg::spi::{Connection, View};
-use pg::statement::shared_statement;
+use pg::spi::Connection;
 
-shared_statement! {
-    /// Returns the node that has begun this transaction, and its number there.
-    OWN() =
+query! {
+    /// Returns this transaction's name on all nodes, or `None` if it has used only this node so far: the node that has begun it, and its
+    /// number there.
+    pub fn own_name() -> Option<String> = [Latest Anywhere]
         "SELECT t.initiator_node_identifier || '_' || t.transaction_number
            FROM pg_catalog.get_current_transaction_id() t WHERE t.transaction_number > 0";
-}
-
-/// Returns this transaction's name on all nodes, or `None` if it has used only this node so far.
-pub fn own_name(connection: &Connection) -> Option<String> {
-    connection.run(&OWN, View::Latest, []).first(|row| row.must(1))
+    /// Returns the prepared parts on all nodes. Citus names the part of a connection citus_NODE_PROCESS_NUMBER_CONNECTION.
+    fn prepared_parts() -> Vec<NodeAnswer> = [Statement Anywhere]
+        "SELECT r.success, format('%s:%s', n.nodename, n.nodeport) AS node, r.result
+           FROM pg_catalog.run_command_on_all_nodes($$
+                SELECT pg_catalog.string_agg(pg_catalog.split_part(p.gid, '_', 2) || '_' || pg_catalog.split_part(p.gid, '_', 4), ',')
+                  FROM pg_catalog.pg_prepared_xacts p
+                 WHERE p.gid LIKE 'citus\\_%' AND p.database = pg_catalog.current_database() $$) r
+           JOIN pg_catalog.pg_dist_node n USING (nodeid)";
 }
 
 /// The names of transactions that have a prepared part on some node, neither committed nor rolled back.
@@ -40,24 +45,13 @@ impl Prepared {
 
 /// Asks all nodes, over separate connections.
 pub fn prepared(connection: &Connection) -> Prepared {
-    // Citus names the part of a connection citus_NODE_PROCESS_NUMBER_CONNECTION.
-    let text = "SELECT r.success, format('%s:%s', n.nodename, n.nodeport), r.result
-                  FROM pg_catalog.run_command_on_all_nodes($$
-                       SELECT pg_catalog.string_agg(pg_catalog.split_part(p.gid, '_', 2) || '_' || pg_catalog.split_part(p.gid, '_', 4), ',')
-                         FROM pg_catalog.pg_prepared_xacts p
-                        WHERE p.gid LIKE 'citus\\_%' AND p.database = pg_catalog.current_database() $$) r
-                  JOIN pg_catalog.pg_dist_node n USING (nodeid)";
-    let answers = under(&[(c"citus.node_connection_timeout", c"5s")], || {
-        connection.run_text(text, []).map(|row| {
-            let (is_answer, node, result): (bool, String, Option<String>) = (row.must(1), row.must(2), row.get(3));
-            if is_answer { Ok(result) } else { Err((node, result.unwrap_or_default())) }
-        })
-    });
+    let answers = under(&[(c"citus.node_connection_timeout", c"5s")], || prepared_parts(connection));
     let mut all = Prepared { names: HashSet::new(), silent: None };
-    for answer in answers {
-        match answer {
-            Ok(names) => all.names.extend(names.unwrap_or_default().split(',').map(str::to_owned)),
-            Err(silent) => all.silent = Some(silent),
+    for NodeAnswer { success, node, result } in answers {
+        let result = result.unwrap_or_default();
+        match success {
+            true => all.names.extend(result.split(',').map(str::to_owned)),
+            false => all.silent = Some((node, result)),
         }
     }
     all.names.remove("");

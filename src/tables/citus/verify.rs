@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use claims_model::Bucket;
 use claims_model::source_range::Section;
-use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
@@ -12,88 +11,109 @@ use super::door::Citus;
 use super::transfer_locations::{self, TransferLocation};
 use crate::tables::door::VerificationTables;
 use crate::tables::rows::buckets::values_by_type;
-use crate::tables::rows::verify::{Actual, DigestRow, Part, actual, digest_row};
+use crate::tables::rows::verify::{Actual, DigestRow, Part};
+use pg::query::{Record, query, scan};
 use pg::settings::planning_by_index;
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::shared_statement;
-use pg::uuid::{from_pg_uuid, pg_uuids};
+use pg::spi::{Connection, Row};
 
-/// A section of a range of the claims stored under cell $1 that fulfil `$whose`.
-macro_rules! distributed_section {
-    ($columns:expr, $whose:expr, $section:literal) => {
+/// The columns as they are stored, and the transfer that holds the claim. A claim is recent if it changed within `recent`.
+macro_rules! columns {
+    () => {
+        "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id AS cell_id, c.status,
+                c.lease_uuid IS NOT NULL AS is_leased,
+                c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - :recent AS is_recent,
+                NULL::bigint AS other_cell_id, CASE WHEN c.status = 4 THEN c.lease_uuid END AS transfer"
+    };
+}
+
+/// The columns of a digest.
+macro_rules! digest {
+    () => {
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id"
+    };
+}
+
+/// A section of a range of the claims stored under a cell: `own` without those that the transfers have taken, `arrived` those that the
+/// transfers hold.
+macro_rules! section {
+    ($columns:expr, own, $section:ident) => {
+        section!($columns, "(c.status <> 4 OR (c.lease_uuid <> ALL (:transfers)) IS NOT FALSE)", $section)
+    };
+    ($columns:expr, arrived, $section:ident) => {
+        section!($columns, "c.status = 4 AND c.lease_uuid = ANY (:transfers)", $section)
+    };
+    ($columns:expr, $whose:literal, lengths) => {
+        section!($columns, $whose, "length(c.source_id) BETWEEN :shortest AND :longest")
+    };
+    ($columns:expr, $whose:literal, of_length) => {
+        section!($columns, $whose, "length(c.source_id) = :length AND c.source_id > :above")
+    };
+    ($columns:expr, $whose:literal, of_length_up_to) => {
+        section!($columns, $whose, "length(c.source_id) = :length AND c.source_id > :above AND c.source_id <= :up_to")
+    };
+    ($columns:expr, $whose:literal, $section:literal) => {
         concat!(
             $columns,
-            " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ",
+            " FROM claims.claims c WHERE c.creator_id = :stored_as AND c.source_type = :source_type AND ",
             $whose,
             " AND ",
             $section
         )
     };
-    ($columns:expr, $whose:expr, of_length) => {
-        distributed_section!($columns, $whose, "length(c.source_id) = $3 AND c.source_id > $4")
-    };
-    ($columns:expr, $whose:expr, of_length_up_to) => {
-        distributed_section!($columns, $whose, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
-    };
-    ($columns:expr, $whose:expr, lengths) => {
-        distributed_section!($columns, $whose, "length(c.source_id) BETWEEN $3 AND $4")
-    };
 }
 
-/// The columns as they are stored. The last one is the transfer that holds the claim.
-macro_rules! distributed_columns {
-    ($recent:literal) => {
-        concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status,
-                    c.lease_uuid IS NOT NULL,
-                    c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ", $recent, ",
-                    NULL::bigint, CASE WHEN c.status = 4 THEN c.lease_uuid END"
-        )
-    };
+/// A claim as it is stored, and the transfer that holds it.
+struct Stored {
+    claim: Actual,
+    transfer: Option<Uuid>,
 }
 
-macro_rules! distributed_entries {
-    ($whose:expr, $section:tt) => {
-        distributed_section!(
-            "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id",
-            $whose,
-            $section
-        )
-    };
+impl Record for Stored {
+    fn read(row: &Row) -> Self {
+        Stored { claim: Actual::read(row), transfer: row.field("transfer", &mut (13..)) }
+    }
 }
 
-shared_statement! {
-    OWN_ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
-        distributed_columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
-    /// Own claims, without those that the transfers in the last argument have taken.
-    OWN_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$5"), not_taken!("$7"), of_length), " LIMIT $6");
-    OWN_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$6"), not_taken!("$8"), of_length_up_to), " LIMIT $7");
-    OWN_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$5"), not_taken!("$7"), lengths), " LIMIT $6");
-    /// Claims stored under another cell that the transfers in the last argument have brought.
-    ARRIVED_OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$5"), brought_by!("$7"), of_length), " LIMIT $6");
-    ARRIVED_OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$6"), brought_by!("$8"), of_length_up_to), " LIMIT $7");
-    ARRIVED_LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID, UUIDARRAYOID) = concat!(
-        distributed_section!(distributed_columns!("$5"), brought_by!("$7"), lengths), " LIMIT $6");
+query! {
+    fn on_buckets(bucket_type: i32, bucket_values: &[&str], recent: Interval) -> Vec<Stored> = [Latest Anywhere] concat!(
+        columns!(), " FROM claims.claims c WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type");
+    fn own_of_lengths(stored_as: i64, source_type: i32, shortest: i32, longest: i32, recent: Interval, most: i64, transfers: &[Uuid])
+        -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), own, lengths), " LIMIT :most");
+    fn own_of_length(stored_as: i64, source_type: i32, length: i32, above: &str, recent: Interval, most: i64, transfers: &[Uuid])
+        -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), own, of_length), " LIMIT :most");
+    fn own_of_length_up_to(
+        stored_as: i64, source_type: i32, length: i32, above: &str, up_to: &str, recent: Interval, most: i64, transfers: &[Uuid],
+    ) -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), own, of_length_up_to), " LIMIT :most");
+    fn arrived_of_lengths(stored_as: i64, source_type: i32, shortest: i32, longest: i32, recent: Interval, most: i64, transfers: &[Uuid])
+        -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), arrived, lengths), " LIMIT :most");
+    fn arrived_of_length(stored_as: i64, source_type: i32, length: i32, above: &str, recent: Interval, most: i64, transfers: &[Uuid])
+        -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), arrived, of_length), " LIMIT :most");
+    fn arrived_of_length_up_to(
+        stored_as: i64, source_type: i32, length: i32, above: &str, up_to: &str, recent: Interval, most: i64, transfers: &[Uuid],
+    ) -> Vec<Stored> = [Latest Anywhere] concat!(section!(columns!(), arrived, of_length_up_to), " LIMIT :most");
 }
 
-/// Reads a claim as it is stored, and the transfer that holds it.
-fn stored(row: Row) -> (Actual, Option<Uuid>) {
-    let transfer = row.get::<PgUuid>(13).map(from_pg_uuid);
-    (actual(row), transfer)
+scan! {
+    fn own_digest_of_lengths(stored_as: i64, source_type: i32, shortest: i32, longest: i32, transfers: &[Uuid]) -> DigestRow = [Caller]
+        section!(digest!(), own, lengths);
+    fn own_digest_of_length(stored_as: i64, source_type: i32, length: i32, above: &str, transfers: &[Uuid]) -> DigestRow = [Caller]
+        section!(digest!(), own, of_length);
+    fn own_digest_of_length_up_to(stored_as: i64, source_type: i32, length: i32, above: &str, up_to: &str, transfers: &[Uuid]) -> DigestRow
+        = [Caller] section!(digest!(), own, of_length_up_to);
+    fn arrived_digest_of_lengths(stored_as: i64, source_type: i32, shortest: i32, longest: i32, transfers: &[Uuid]) -> DigestRow = [Caller]
+        section!(digest!(), arrived, lengths);
+    fn arrived_digest_of_length(stored_as: i64, source_type: i32, length: i32, above: &str, transfers: &[Uuid]) -> DigestRow = [Caller]
+        section!(digest!(), arrived, of_length);
+    fn arrived_digest_of_length_up_to(stored_as: i64, source_type: i32, length: i32, above: &str, up_to: &str, transfers: &[Uuid])
+        -> DigestRow = [Caller] section!(digest!(), arrived, of_length_up_to);
 }
 
 /// Returns claims with the cells that they are at.
-fn located(connection: &Connection, stored: Vec<(Actual, Option<Uuid>)>) -> Vec<Actual> {
-    let locations =
-        transfer_locations::locations(connection, stored.iter().filter_map(|(_, transfer)| *transfer).collect());
-    let located = |(actual, transfer): (Actual, Option<Uuid>)| match transfer.and_then(|held| locations.get(&held)) {
-        Some(location) => Actual { cell_id: location.cell_id, other_cell_id: Some(location.other_cell_id), ..actual },
-        None => actual,
+fn located(connection: &Connection, stored: Vec<Stored>) -> Vec<Actual> {
+    let locations = transfer_locations::locations(connection, stored.iter().filter_map(|one| one.transfer).collect());
+    let located = |Stored { claim, transfer }| match transfer.and_then(|held| locations.get(&held)) {
+        Some(location) => Actual { cell_id: location.cell_id, other_cell_id: Some(location.other_cell_id), ..claim },
+        None => claim,
     };
     stored.into_iter().map(located).collect()
 }
@@ -106,8 +126,7 @@ impl VerificationTables for Citus {
         recent: Interval,
     ) -> HashMap<Bucket<'static>, Actual> {
         let of_type = |(bucket_type, bucket_values): (i32, Vec<&str>)| {
-            let values = [bucket_type.into(), bucket_values.into(), recent.into()];
-            located(connection, connection.run(&OWN_ON_BUCKETS, View::Latest, values).map(stored))
+            located(connection, on_buckets(connection, bucket_type, &bucket_values, recent))
         };
         let found = values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type);
         found.map(|actual| (actual.claim.bucket.clone(), actual)).collect()
@@ -126,10 +145,10 @@ impl VerificationTables for Citus {
 
 /// Returns the sets of claims that are at the cell: its own without those that transfers have taken, and for each transfer those
 /// that it has brought. Each has: whether they are its own, the cell under which they are stored, and the transfers.
-fn shares(part: &Part, locations: &[TransferLocation]) -> Vec<(bool, i64, Value)> {
+fn shares(part: &Part, locations: &[TransferLocation]) -> Vec<(bool, i64, Vec<Uuid>)> {
     let own = (true, part.cell_id, transfer_locations::taken_from(part.cell_id, locations));
     let brought = locations.iter().filter(|location| location.has_brought_to(part.cell_id));
-    let brought = brought.map(|location| (false, location.from_cell, pg_uuids([location.transfer])));
+    let brought = brought.map(|location| (false, location.from_cell, vec![location.transfer]));
     [own].into_iter().chain(brought).collect()
 }
 
@@ -140,48 +159,49 @@ fn in_range_by(
     limit: usize,
     locations: &[TransferLocation],
 ) -> Vec<Actual> {
-    let mut found = Vec::new();
+    let mut found: Vec<Stored> = Vec::new();
+    let source_type = part.source_type;
     for section in part.range.sections() {
-        for (is_own, stored_as, transfers) in shares(part, locations) {
-            let statement = match (&section, is_own) {
-                (Section::Lengths(_), true) => &OWN_LENGTHS,
-                (Section::Lengths(_), false) => &ARRIVED_LENGTHS,
-                (Section::OfLength { up_to: None, .. }, true) => &OWN_OF_LENGTH,
-                (Section::OfLength { up_to: None, .. }, false) => &ARRIVED_OF_LENGTH,
-                (Section::OfLength { .. }, true) => &OWN_OF_LENGTH_UP_TO,
-                (Section::OfLength { .. }, false) => &ARRIVED_OF_LENGTH_UP_TO,
-            };
+        for (is_own, cell, by) in shares(part, locations) {
             let left = limit.saturating_sub(found.len()) as i64;
-            let values = part.values_of(stored_as, &section).into_iter().chain([recent.into(), left.into(), transfers]);
-            found.extend(connection.run(statement, View::Latest, values).map(stored));
+            let rows = match &section {
+                Section::Lengths(lengths) => {
+                    let read = if is_own { own_of_lengths } else { arrived_of_lengths };
+                    read(connection, cell, source_type, *lengths.start(), *lengths.end(), recent, left, &by)
+                }
+                Section::OfLength { length, above, up_to: None } => {
+                    let read = if is_own { own_of_length } else { arrived_of_length };
+                    read(connection, cell, source_type, *length, above, recent, left, &by)
+                }
+                Section::OfLength { length, above, up_to: Some(up_to) } => {
+                    let read = if is_own { own_of_length_up_to } else { arrived_of_length_up_to };
+                    read(connection, cell, source_type, *length, above, up_to, recent, left, &by)
+                }
+            };
+            found.extend(rows);
         }
     }
     located(connection, found)
 }
 
 fn each_by(connection: &Connection, part: &Part, locations: &[TransferLocation], each: &mut dyn FnMut(DigestRow)) {
+    let source_type = part.source_type;
     for section in part.range.sections() {
-        for (is_own, stored_as, transfers) in shares(part, locations) {
-            let text = match (&section, is_own) {
-                (Section::Lengths(_), true) => {
-                    distributed_entries!(not_taken!("$5"), lengths)
+        for (is_own, cell, by) in shares(part, locations) {
+            planning_by_index(|| match &section {
+                Section::Lengths(lengths) => {
+                    let read = if is_own { own_digest_of_lengths } else { arrived_digest_of_lengths };
+                    read(connection, cell, source_type, *lengths.start(), *lengths.end(), &by, &mut *each);
                 }
-                (Section::Lengths(_), false) => distributed_entries!(brought_by!("$5"), lengths),
-                (Section::OfLength { up_to: None, .. }, true) => {
-                    distributed_entries!(not_taken!("$5"), of_length)
+                Section::OfLength { length, above, up_to: None } => {
+                    let read = if is_own { own_digest_of_length } else { arrived_digest_of_length };
+                    read(connection, cell, source_type, *length, above, &by, &mut *each);
                 }
-                (Section::OfLength { up_to: None, .. }, false) => {
-                    distributed_entries!(brought_by!("$5"), of_length)
+                Section::OfLength { length, above, up_to: Some(up_to) } => {
+                    let read = if is_own { own_digest_of_length_up_to } else { arrived_digest_of_length_up_to };
+                    read(connection, cell, source_type, *length, above, up_to, &by, &mut *each);
                 }
-                (Section::OfLength { .. }, true) => {
-                    distributed_entries!(not_taken!("$6"), of_length_up_to)
-                }
-                (Section::OfLength { .. }, false) => {
-                    distributed_entries!(brought_by!("$6"), of_length_up_to)
-                }
-            };
-            let values = part.values_of(stored_as, &section).into_iter().chain([transfers]);
-            planning_by_index(|| connection.stream(text, values, true, |row| each(digest_row(&row))));
+            });
         }
     }
 }

@@ -5,51 +5,50 @@ use pgrx::pg_sys::Oid;
 use super::door::Local;
 use crate::tables::door::RoleTables;
 use crate::tables::rows::cells::CellRegistration;
-use crate::tables::shared::admin::granted;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use crate::tables::shared::admin::{self, Grantee};
+use pg::jsonb::Jsonb;
+use pg::query::query;
+use pg::spi::Connection;
 
-statement! {
-    ROLE_OF_CELL(INT8OID) = "SELECT c.role::oid FROM claims.cells c WHERE c.cell_id = $1";
+query! {
+    fn role_of(cell_id: i64) -> Option<Oid> = [Latest] "SELECT c.role::oid FROM claims.cells c WHERE c.cell_id = :cell_id";
     /// Inserts or updates a cell. A NULL argument leaves the column unchanged.
-    REGISTER(INT8OID, OIDOID, TEXTOID, TEXTOID, JSONBOID) =
-        "INSERT INTO claims.cells AS c (cell_id, role, name, address, attributes) VALUES ($1, $2::regrole, $3, $4, $5)
+    fn put(cell_id: i64, role: Oid, name: Option<&str>, address: Option<&str>, attributes: Option<Jsonb>) = [Statement]
+        "INSERT INTO claims.cells AS c (cell_id, role, name, address, attributes) VALUES (:cell_id, :role::regrole, :name, :address, :attributes)
          ON CONFLICT (cell_id) DO UPDATE
          SET role = excluded.role, name = coalesce(excluded.name, c.name), address = coalesce(excluded.address, c.address),
              attributes = coalesce(excluded.attributes, c.attributes)";
-    HAS_CELLS(OIDOID) = "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = $1::regrole)";
-    CHANGE_GRANTS(TEXTOID, TEXTARRAYOID, BOOLOID) = "SELECT claims.change_grants($1::name, $2, $3)";
-
-    REFRESH() = concat!(
-        "SELECT claims.change_grants(r.rolname, k.audiences, true)
-           FROM (SELECT c.role::oid, '{reader,cell}'::text[] FROM claims.cells c UNION ", granted!(), ")
-                AS k (role, audiences)
-           JOIN pg_roles r ON r.oid = k.role");
+    fn has_cell(role: Oid) -> bool = [Latest] "SELECT EXISTS (SELECT FROM claims.cells c WHERE c.role = :role::regrole)";
+    fn change(role_name: &str, audiences: &[&str], granting: bool) = [Statement]
+        "SELECT claims.change_grants(:role_name::name, :audiences, :granting)";
+    fn refresh_cells() = [Statement]
+        "SELECT claims.change_grants(r.rolname, '{reader,cell}', true)
+           FROM (SELECT DISTINCT c.role::oid FROM claims.cells c) AS k (role) JOIN pg_roles r ON r.oid = k.role";
 }
 
 impl RoleTables for Local {
     fn register(&self, connection: &Connection, cell: &CellRegistration) {
         let CellRegistration { cell_id, role, name, address, attributes } = cell;
-        let values =
-            [(*cell_id).into(), (*role).into(), name.clone().into(), address.clone().into(), attributes.clone().into()];
-        connection.run(&REGISTER, View::Statement, values);
+        put(connection, *cell_id, *role, name.as_deref(), address.as_deref(), attributes.clone());
     }
 
     fn role_of_cell(&self, connection: &Connection, cell_id: i64) -> Option<Oid> {
-        connection.run(&ROLE_OF_CELL, View::Latest, [cell_id.into()]).first(|row| row.must(1))
+        role_of(connection, cell_id)
     }
 
     fn has_cells(&self, connection: &Connection, role: Oid) -> bool {
-        connection.run(&HAS_CELLS, View::Latest, [role.into()]).first(|row| row.must(1)).unwrap_or(false)
+        has_cell(connection, role)
     }
 
     fn change_grants(&self, connection: &Connection, role_name: &str, audiences: &[&str], granting: bool) {
-        let audiences: Vec<_> = audiences.iter().map(|audience| (*audience).to_owned()).collect();
-        connection.run(&CHANGE_GRANTS, View::Statement, [role_name.into(), audiences.into(), granting.into()]);
+        change(connection, role_name, audiences, granting);
     }
 
     fn refresh_grants(&self, connection: &Connection) {
-        connection.run(&REFRESH, View::Statement, []);
+        refresh_cells(connection);
+        for Grantee { rolname, audiences } in admin::readers_and_others(connection) {
+            change(connection, &rolname, &audiences.iter().map(String::as_str).collect::<Vec<_>>(), true);
+        }
     }
 
     fn role(&self, number: Oid, _name: Option<String>) -> Oid {

@@ -1,10 +1,10 @@
 //! Rows of claims as they are written and compared without statements.
 
 use claims_model::{Bucket, Claim, Destroy, Reference};
-use pgrx::Uuid as PgUuid;
+use uuid::Uuid;
 
 use crate::direct::layouts::claim;
-use crate::tables::rows::buckets::claim_values;
+use crate::tables::rows::buckets::NewClaim;
 use crate::tables::rows::claims::ACTIVE;
 use pg::clock::Moment;
 use pg::direct::Row as StoredRow;
@@ -16,38 +16,38 @@ pub const EXTENSION_LOCK_TIMEOUT_MS: i64 = 100;
 
 /// Returns the changes that make an existing claim the one that replaces it.
 pub fn replacement(by: &Claim, at: Moment) -> [(usize, Value); 10] {
-    let [uuid, _, _, subject_type, subject_id, source_type, source_id] = claim_values(by);
+    let new = NewClaim::of(by);
     [
-        (claim::UUID, uuid),
-        (claim::SUBJECT_TYPE, subject_type),
-        (claim::SUBJECT_ID, subject_id),
-        (claim::SOURCE_TYPE, source_type),
-        (claim::SOURCE_ID, source_id),
+        (claim::UUID, new.uuid.into()),
+        (claim::SUBJECT_TYPE, new.subject_type.into()),
+        (claim::SUBJECT_ID, new.subject_id.into()),
+        (claim::SOURCE_TYPE, new.source_type.into()),
+        (claim::SOURCE_ID, new.source_id.into()),
         (claim::STATUS, ACTIVE.into()),
-        (claim::LEASE_UUID, None::<PgUuid>.into()),
+        (claim::LEASE_UUID, None::<Uuid>.into()),
         (claim::CREATED_AT, at.into()),
         (claim::UPDATED_AT, at.into()),
-        (claim::DISPLAY_VALUE, by.display.as_deref().into()),
+        (claim::DISPLAY_VALUE, new.display_value.into()),
     ]
 }
 
 /// Returns the row of a new claim, with the lease that holds it and its status, in the order of [`super::layouts::CLAIMS`].
-pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Value, i16), at: Moment) -> [Value; 13] {
-    let [uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id] = claim_values(claim);
+pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Option<Uuid>, i16), at: Moment) -> [Value; 13] {
+    let new = NewClaim::of(claim);
     [
-        uuid,
-        bucket_type,
-        bucket_value,
-        subject_type,
-        subject_id,
-        source_type,
-        source_id,
+        new.uuid.into(),
+        new.bucket_type.into(),
+        new.bucket_value.into(),
+        new.subject_type.into(),
+        new.subject_id.into(),
+        new.source_type.into(),
+        new.source_id.into(),
         cell_id.into(),
-        lease,
+        lease.into(),
         status.into(),
         at.into(),
         at.into(),
-        claim.display.as_deref().into(),
+        new.display_value.into(),
     ]
 }
 

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use claims_model::{Bucket, Claim, Destroy, Reference};
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
@@ -13,71 +12,101 @@ use super::positions::{self, Key};
 use crate::direct;
 use crate::direct::layouts::{CLAIMS, LEASES, claim};
 use crate::tables::door::{ClaimTables, KeyExists, Locks, RowsToInsert};
-use crate::tables::rows::buckets::{claim_arrays, displayed_values, displays, values_by_type};
+use crate::tables::rows::buckets::{BucketRow, NewClaims, values_by_type};
 use crate::tables::rows::claims::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
 use crate::tables::rows::leases::NewLease;
-use crate::tables::shared::claims as shared;
+use crate::tables::shared::claims::{self as shared, Origin};
 use pg::clock::Moment;
 use pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
+use pg::jsonb::Jsonb;
+use pg::query::{query, record};
 use pg::settings::LockWaits;
-use pg::spi::{Connection, Row, Value, View};
-use pg::statement::statement;
-use pg::uuid::{from_pg_uuid, pg_uuid};
+use pg::spi::{Connection, Value};
 use pg::xact::Surroundings;
+use pg::xid8::Xid8;
+
+record! {
+    /// A claim on a bucket.
+    struct StandingRow {
+        bucket_value: String,
+        subject_type: i32,
+        subject_id: String,
+        source_type: i32,
+        source_id: String,
+        cell_id: i64,
+        is_active: bool,
+        held_since: Option<Moment>,
+        other_cell_id: Option<i64>,
+    }
+}
+
+/// Adds claims of a cell that no lease holds, in the order of the arrays.
+macro_rules! add {
+    ($conflict:literal) => {
+        concat!(
+            "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
+                                        creator_id, status, created_at, updated_at, display_value)
+             SELECT unnest(:uuid), unnest(:bucket_type), unnest(:bucket_value), unnest(:subject_type), unnest(:subject_id),
+                    unnest(:source_type), unnest(:source_id), :cell_id, 1::smallint, :at, :at, unnest(:display_value)",
+            $conflict
+        )
+    };
+}
 
 // Where a table is as the extension has created it, claims are written without statements. These insert and replace rows in all other cases.
-statement! {
-    /// Adds ACTIVE claims whose buckets are free, for cell $8 at time $9, in the order of the arrays. Returns their buckets.
-    ADD_NEW(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT4ARRAYOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID,
-            TEXTARRAYOID) =
-        "INSERT INTO claims.claims (uuid, bucket_type, bucket_value, subject_type, subject_id, source_type, source_id,
-                                    creator_id, status, created_at, updated_at, display_value)
-         SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), $8, 1::smallint, $9, $9, unnest($10)
-             ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value";
-    ADD(UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID) =
-        concat!(insert_into!("claims"), "VALUES ($1, $2, $3, $4, $5, $6, $7, $9, NULL, 1, $10, $10, $8)");
-    LEASE(UUIDOID, INT8OID, TIMESTAMPTZOID, JSONBOID, BYTEAOID, XID8OID) = insert_lease!();
-    /// A claim under a lease that exists.
-    CREATE(UUIDOID, INT8OID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = create_claim!();
-    /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked.
-    STANDING(INT4OID, TEXTARRAYOID) =
-        concat!(
-        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ", claim_cell!(), ", c.status = 1,
+query! {
+    fn add_all(cell_id: i64, at: Moment; ..new: NewClaims) -> usize = [Statement] add!("");
+    /// Adds the claims whose buckets are free. Returns their buckets.
+    fn add_free(cell_id: i64, at: Moment; ..new: NewClaims) -> Vec<BucketRow> = [Statement]
+        add!(" ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value");
+    fn insert_lease(uuid: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>) = [Statement]
+        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
+         VALUES (:uuid, :cell_id, :at, :at, :payload, :request_digest, :cell_xid)";
+    /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked. A claim that a transfer holds is
+    /// at the cell in the transfer's row.
+    fn standing_on(bucket_type: i32, bucket_values: &[&str]) -> Vec<StandingRow> = [Latest]
+        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
+                CASE WHEN c.status = 4
+                     THEN coalesce((SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid), c.creator_id)
+                     ELSE c.creator_id END AS cell_id,
+                c.status = 1 AS is_active,
                 CASE WHEN c.status = 4 THEN (SELECT t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid)
-                     ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END, ", other_cell!(), "
+                     ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END AS held_since,
+                CASE WHEN c.status = 4
+                     THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
+                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id
            FROM claims.claims c
-          WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
-    REPLACE(UUIDOID, TIMESTAMPTZOID, UUIDOID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID) = replace_claim!();
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type";
 }
 
 /// Inserts the lease and its creates, in bucket order. Returns the number of claims. An existing bucket is a unique violation. A row that
 /// another transaction has locked runs into `lock_timeout`.
 fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
-    connection.run(&LEASE, View::Statement, lease.values());
-    creates.iter().map(|claim| put_claim(connection, lease, claim)).sum()
+    let (payload, digest) = (lease.payload.clone(), lease.stored_digest());
+    insert_lease(connection, lease.uuid, lease.cell_id, lease.made_at, payload, &digest, lease.cell_xid);
+    creates.iter().map(|claim| shared::create(connection, Origin::lease(lease), claim)).sum()
 }
 
-fn put_claim(connection: &Connection, lease: &NewLease, claim: &Claim) -> usize {
-    connection.run(&CREATE, View::Statement, lease.key_values().into_iter().chain(displayed_values(claim))).count()
-}
-
-/// Replaces a claim of a lease in place. Returns the number of claims.
-fn replace_by_statement(connection: &Connection, (lease, claim): (Uuid, &Claim), at: Moment) -> usize {
-    let key: [Value; 2] = [pg_uuid(lease).into(), at.into()];
-    connection.run(&REPLACE, View::Statement, key.into_iter().chain(displayed_values(claim))).count()
+/// Adds ACTIVE claims of a cell. Returns their number. An existing name is a unique violation.
+pub fn add(connection: &Connection, cell_id: i64, claims: &[&Claim]) -> usize {
+    add_all(connection, cell_id, Moment::now(), NewClaims::of(claims))
 }
 
 impl ClaimTables for Local {
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
+        let found = |bucket_type, row: StandingRow| {
+            let found = FoundClaim {
+                holder_cell_id: row.cell_id,
+                active: row.is_active,
+                subject: Reference { type_id: row.subject_type, id: row.subject_id.into() },
+                source: Reference { type_id: row.source_type, id: row.source_id.into() },
+                lease_made_at: row.held_since,
+                other_cell_id: row.other_cell_id,
+            };
+            (Bucket { bucket_type, value: row.bucket_value.into() }, found)
+        };
         let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-            connection.run(&STANDING, View::Latest, [bucket_type.into(), values.into()]).map(|row| {
-                let (bucket, subject, source) = claim_of(bucket_type, &row);
-                let (holder_cell_id, active, lease_made_at) = (row.must(6), row.must(7), row.get(8));
-                (
-                    bucket,
-                    FoundClaim { holder_cell_id, active, subject, source, lease_made_at, other_cell_id: row.get(9) },
-                )
-            })
+            standing_on(connection, bucket_type, &values).into_iter().map(move |row| found(bucket_type, row))
         };
         values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()
     }
@@ -88,7 +117,7 @@ impl ClaimTables for Local {
             table.update(row, &replacement(claims[at].1, all.at))
         });
         let others = at_positions(claims, &others).into_iter();
-        replaced + others.map(|claim| replace_by_statement(connection, claim, all.at)).sum::<usize>()
+        replaced + others.map(|(lease, claim)| shared::replace(connection, lease, claim, all.at)).sum::<usize>()
     }
 
     fn take(
@@ -104,7 +133,7 @@ impl ClaimTables for Local {
                 None => put_lease(connection, lease, creates),
             },
             RowsToInsert::Lease => put_lease(connection, lease, &[]),
-            RowsToInsert::Claim(claim) => put_claim(connection, lease, claim),
+            RowsToInsert::Claim(claim) => shared::create(connection, Origin::lease(lease), claim),
         })
     }
 
@@ -115,17 +144,12 @@ impl ClaimTables for Local {
         claims: &[&Claim],
         _: Surroundings,
     ) -> HashSet<Bucket<'static>> {
-        let values = claim_arrays(claims).into_iter().chain([cell_id.into(), Moment::now().into(), displays(claims)]);
-        let added = connection.run(&ADD_NEW, View::Statement, values);
-        added.map(|row| Bucket { bucket_type: row.must(1), value: row.must::<String>(2).into() }).into_iter().collect()
+        let added = add_free(connection, cell_id, Moment::now(), NewClaims::of(claims));
+        added.into_iter().map(Bucket::from).collect()
     }
 
     fn add(&self, connection: &Connection, cell_id: i64, claims: &[&Claim], _: Surroundings) -> usize {
-        let add = |claim: &&Claim| {
-            let values = displayed_values(claim).chain([cell_id.into(), Moment::now().into()]);
-            connection.run(&ADD, View::Statement, values).count()
-        };
-        claims.iter().map(add).sum()
+        add(connection, cell_id, claims)
     }
 
     fn create_now(&self, cell_id: i64, at: Moment, claim: &Claim) -> bool {
@@ -152,7 +176,7 @@ impl ClaimTables for Local {
 
     fn activate(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
         let (activated, others) = change_held(all, held, buckets, |table, row, _| {
-            let free = (claim::LEASE_UUID, None::<PgUuid>.into());
+            let free = (claim::LEASE_UUID, None::<Uuid>.into());
             table.update(row, &[(claim::STATUS, ACTIVE.into()), free, (claim::UPDATED_AT, all.at.into())])
         });
         activated + shared::activate(connection, all, &at_positions(buckets, &others), held)
@@ -167,12 +191,19 @@ impl ClaimTables for Local {
 /// Inserts the lease and its creates, in bucket order, without a statement. Waits for no other transaction. Returns `None` if the tables are not as the
 /// extension has created them.
 fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, KeyExists>> {
-    let [uuid, cell_id, made_at] = lease.key_values();
-    let [_, _, _, payload, digest, cell_xid] = lease.values();
-    let made_again = lease.made_at.into();
+    let (made_at, digest) = (lease.made_at, lease.stored_digest());
+    let row: [Value; 7] = [
+        lease.uuid.into(),
+        lease.cell_id.into(),
+        lease.payload.clone().into(),
+        made_at.into(),
+        made_at.into(),
+        digest.as_slice().into(),
+        lease.cell_xid.into(),
+    ];
     let insert = |[leases, claims]: [&Table; 2]| {
         let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
-        let position = leases.insert_if_free(&[uuid, cell_id, payload, made_at, made_again, digest, cell_xid])?;
+        let position = leases.insert_if_free(&row)?;
         positions::remember([(Key::Lease(lease.uuid), position)]);
         match creates {
             [] => {}
@@ -193,8 +224,7 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
 
 /// Returns the row of a claim that a lease creates, in the order of [`CLAIMS`].
 fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
-    let held = (pg_uuid(lease.uuid).into(), HeldFor::Creating as i16);
-    new_row(claim, lease.cell_id, held, lease.made_at)
+    new_row(claim, lease.cell_id, (Some(lease.uuid), HeldFor::Creating as i16), lease.made_at)
 }
 
 /// Marks the cell's ACTIVE claims among the destroys without a statement, as [`ClaimTables::mark`]. Passes over claims that another
@@ -205,7 +235,7 @@ fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>)
     let is_owned = |row: &StoredRow, at: usize| is_owned(row, lease.cell_id, destroys[at]);
     let changes: [(usize, Value); 3] = [
         (claim::STATUS, (HeldFor::Destroying as i16).into()),
-        (claim::LEASE_UUID, pg_uuid(lease.uuid).into()),
+        (claim::LEASE_UUID, lease.uuid.into()),
         (claim::UPDATED_AT, lease.made_at.into()),
     ];
     change_where(
@@ -237,7 +267,7 @@ fn change_held(
     change: impl FnMut(&Table, &StoredRow, usize) -> Changed,
 ) -> (usize, Vec<usize>) {
     let is_held = |row: &StoredRow, _| {
-        let holder = row.get::<PgUuid>(claim::LEASE_UUID).map(from_pg_uuid);
+        let holder = row.get::<Uuid>(claim::LEASE_UUID);
         row.get(claim::STATUS) == Some(held as i16) && holder.is_some_and(|holder| all.leases.contains(&holder))
     };
     change_where(buckets, |bucket| positions::take(Key::Claim(bucket)), is_held, change)
@@ -275,14 +305,4 @@ fn change_where(
 
 fn at_positions<T: Copy>(items: &[T], positions: &[usize]) -> Vec<T> {
     positions.iter().map(|at| items[*at]).collect()
-}
-
-/// Returns bucket, subject and source, which are the first columns of a row.
-fn claim_of(bucket_type: i32, row: &Row) -> (Bucket<'static>, Reference<'static>, Reference<'static>) {
-    let text = |column| row.must::<String>(column).into();
-    (
-        Bucket { bucket_type, value: text(1) },
-        Reference { type_id: row.must(2), id: text(3) },
-        Reference { type_id: row.must(4), id: text(5) },
-    )
 }

@@ -9,37 +9,37 @@ use crate::direct::layouts::{LEASES, OUTCOMES, lease};
 use crate::tables::door::{LeaseInUse, LeaseTables};
 use crate::tables::rows::leases::{EndedRow, LeaseEnding};
 use crate::tables::shared::leases::{existing, is_in_flight_in, pass_key};
+use pg::clock::Moment;
 use pg::direct::{Changed, Reading, Row, RowLock};
 use pg::index::KeyValue;
 use pg::jsonb::Jsonb;
+use pg::query::query;
 use pg::spi::{Connection, View};
-use pg::statement::statement;
-use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
-statement! {
-    /// Ends the cell's outstanding leases among $1 at $4 with outcome $3, and returns their claims. IS NOT DISTINCT FROM, here
-    /// and elsewhere, keeps the planner from using an index on the cell.
-    END(UUIDARRAYOID, INT8OID, TEXTOID, TIMESTAMPTZOID) =
-        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2
+query! {
+    /// Ends the cell's outstanding leases among these, and returns their claims. IS NOT DISTINCT FROM, here and elsewhere, keeps the planner
+    /// from using an index on the cell.
+    fn end_rows(leases: &[Uuid], cell_id: i64, outcome: &str, at: Moment) -> Vec<EndedRow> = [Statement]
+        "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY (:leases) AND creator_id IS NOT DISTINCT FROM :cell_id
                         RETURNING uuid, creator_id, request_digest, payload),
               outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
-                          SELECT uuid, creator_id, $3, request_digest, $4 FROM ended)
-         SELECT uuid, payload -> 'create_records', payload -> 'destroy_records' FROM ended";
-    /// Locks those of the leases $1 of cell $2 that no other transaction has locked, in uuid order, and returns them.
-    LOCK_FREE(UUIDARRAYOID, INT8OID) =
+                          SELECT uuid, creator_id, :outcome, request_digest, :at FROM ended)
+         SELECT uuid, payload -> 'create_records' AS creates, payload -> 'destroy_records' AS destroys FROM ended";
+    /// Locks those of the cell's leases that no other transaction has locked, in uuid order, and returns them.
+    fn lock_rows(leases: &[Uuid], cell_id: i64) -> Vec<Uuid> = [Statement]
         "SELECT uuid FROM claims.claim_leases
-          WHERE uuid = ANY ($1) AND creator_id IS NOT DISTINCT FROM $2 ORDER BY uuid FOR UPDATE SKIP LOCKED";
-    /// Fences a lease whose key PASS_KEY has inserted.
-    FENCE(UUIDOID, INT8OID) =
-        "WITH fenced AS (DELETE FROM claims.claim_leases WHERE uuid = $1)
-         INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES ($1, $2, 'rolled_back')
+          WHERE uuid = ANY (:leases) AND creator_id IS NOT DISTINCT FROM :cell_id ORDER BY uuid FOR UPDATE SKIP LOCKED";
+    /// Fences a lease whose key was passed.
+    fn put_fence(lease: Uuid, cell_id: i64) -> bool = [Statement]
+        "WITH fenced AS (DELETE FROM claims.claim_leases WHERE uuid = :lease)
+         INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome) VALUES (:lease, :cell_id, 'rolled_back')
          ON CONFLICT DO NOTHING";
-    /// Deletes outcomes that were settled more than $1 seconds ago, at most $2 of them, the oldest first.
-    PURGE(INT8OID, INT8OID) =
+    /// Deletes outcomes that were settled more than `retention` seconds ago, at most `most` of them, the oldest first.
+    fn purge(retention: i64, most: i64) -> usize = [Statement]
         "DELETE FROM claims.lease_outcomes o
           USING (SELECT lease_uuid FROM claims.lease_outcomes
-                  WHERE settled_at <= clock_timestamp() - make_interval(secs => $1)
-                  ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS old
+                  WHERE settled_at <= clock_timestamp() - make_interval(secs => :retention)
+                  ORDER BY settled_at LIMIT :most FOR UPDATE SKIP LOCKED) AS old
           WHERE o.lease_uuid = old.lease_uuid";
 }
 
@@ -72,7 +72,7 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                 let payload: Option<Jsonb> = row.get(lease::PAYLOAD);
                 let list = |key| payload.as_ref().and_then(|payload| payload.field(key));
                 let outcome = [
-                    pg_uuid(*uuid).into(),
+                    (*uuid).into(),
                     ending.cell_id.into(),
                     ending.ending.outcome().into(),
                     row.get::<Vec<u8>>(lease::REQUEST_DIGEST).as_deref().into(),
@@ -119,7 +119,7 @@ fn lock_directly(leases: &[Uuid], cell_id: i64) -> (Vec<Uuid>, Vec<Uuid>) {
 
 /// Returns the key of a lease, or of its outcome.
 fn key_of(lease: Uuid) -> [KeyValue<'static>; 1] {
-    [KeyValue::Uuid(pg_uuid(lease))]
+    [KeyValue::Uuid(lease)]
 }
 
 /// Refuses leases that another transaction is beginning or changing, unless the call may wait for it.
@@ -134,10 +134,7 @@ fn end_by_statement(
     ending: &LeaseEnding,
 ) -> Result<Vec<EndedRow>, LeaseInUse> {
     refuse_in_flight(leases, ending)?;
-    let outcome = ending.ending.outcome();
-    let values = [pg_uuids(leases.iter().copied()), ending.cell_id.into(), outcome.into(), ending.at.into()];
-    let rows = connection.run(&END, View::Statement, values);
-    Ok(rows.map(|row| EndedRow { uuid: from_pg_uuid(row.must(1)), creates: row.get(2), destroys: row.get(3) }))
+    Ok(end_rows(connection, leases, ending.cell_id, ending.ending.outcome(), ending.at))
 }
 
 impl LeaseTables for Local {
@@ -155,9 +152,7 @@ impl LeaseTables for Local {
     fn lock_free(&self, connection: &Connection, leases: &[Uuid], cell_id: i64) -> Vec<Uuid> {
         let (mut free, others) = lock_directly(leases, cell_id);
         if !others.is_empty() {
-            let values = [pg_uuids(others), cell_id.into()];
-            let locked = connection.run(&LOCK_FREE, View::Statement, values);
-            free.extend(locked.map(|row| from_pg_uuid(row.must(1))));
+            free.extend(lock_rows(connection, &others, cell_id));
         }
         free
     }
@@ -172,11 +167,10 @@ impl LeaseTables for Local {
     }
 
     fn fence(&self, connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-        pass_key(connection, lease, cell_id)
-            && connection.run(&FENCE, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
+        pass_key(connection, lease, cell_id) && put_fence(connection, lease, cell_id)
     }
 
     fn purge_outcomes(&self, connection: &Connection, retention: i64, limit: i64) -> usize {
-        connection.run(&PURGE, View::Statement, [retention.into(), limit.into()]).count()
+        purge(connection, retention, limit)
     }
 }

@@ -1,7 +1,6 @@
 //! Changes claims at once, for the calling transaction: without a lease, without a statement, and without waiting.
 
 use claims_model::{Claim, Destroy};
-use pgrx::Uuid as PgUuid;
 
 use super::claim_rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
 use crate::direct;
@@ -23,7 +22,7 @@ pub fn create(cell_id: i64, at: Moment, claim: &Claim) -> bool {
 
 /// Returns the row of a new ACTIVE claim.
 fn row(claim: &Claim, cell_id: i64, at: Moment) -> [Value; 13] {
-    new_row(claim, cell_id, (None::<PgUuid>.into(), ACTIVE), at)
+    new_row(claim, cell_id, (None, ACTIVE), at)
 }
 
 /// Does [`ClaimTables::change_now`](crate::tables::door::ClaimTables::change_now). Returns `None` if the table is not as the extension has

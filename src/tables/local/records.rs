@@ -11,32 +11,84 @@ use crate::direct::layouts::{CLAIMS, claim};
 use crate::tables::door::RecordTables;
 use crate::tables::rows::buckets::values_by_type;
 use crate::tables::rows::claims::{
-    self as claim_rows, BUCKET_INDEX, ClaimPart, PageEnd, StoredClaim, bucket_key_parts, claim_page, columns, read_page,
+    BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, bucket_key_parts, read_page,
 };
 use crate::tables::rows::known_or_raised;
 use pg::direct::{self, Reading, Row as StoredRow};
 use pg::index::{self, KeyValue, Unusable};
-use pg::spi::{self, Connection, View};
-use pg::statement::statement;
+use pg::query::query;
+use pg::spi::{self, Connection};
 
-statement! {
-    /// Returns claims of one bucket type by their values, with the cells under which they are stored.
-    CLAIMS_BY_VALUE(INT4OID, TEXTARRAYOID) = concat!(
-        "SELECT ", columns!("c.creator_id"), " FROM claims.claims c
-          WHERE c.bucket_type = $1 AND c.bucket_value = ANY ($2) AND c.creator_id <> -1");
-    /// Returns a cell's claims of source type $2 from source id $3 on; at source id $3, those after bucket ($4, $5). The source
-    /// ids are not longer than $6. Returns at most $7 claims, of bucket types $8 or all.
-    CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, INT4OID, INT8OID, INT4ARRAYOID) = claim_page!(range);
-    /// Like CLAIM_PAGE, for source ids as long as $6 and up to $6. An index scan does not stop at the end of a row comparison.
-    LAST_CLAIM_PAGE(INT8OID, INT4OID, TEXTOID, INT4OID, TEXTOID, TEXTOID, INT8OID, INT4ARRAYOID) = claim_page!(last_range);
-    /// Returns the source types of a cell's claims from $2 on, by a loose index scan. It includes claims that transfers have
-    /// brought from other cells.
-    SOURCE_TYPES_FROM(INT8OID, INT4OID) = concat!(
+/// The columns of a claim, with an expression for its cell.
+macro_rules! columns {
+    ($cell:literal) => {
+        concat!(
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
+            $cell,
+            " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE "
+        )
+    };
+}
+
+/// The transfers `t` whose claims belong to a cell and are stored under another cell. OFFSET 0 keeps the planner from beginning with the
+/// claims.
+macro_rules! arrived {
+    () => {
+        "(SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t
+           WHERE t.cell_id = :cell_id AND t.cell_id <> t.from_cell AND t.ended_at IS NULL OFFSET 0) t"
+    };
+}
+
+/// A page of the claims at a cell, of a source type: its own, without those that a transfer has moved to another cell (the subquery for
+/// these transfers runs once, not for each claim), and those that transfers have brought. Each half is read in the order of the index, up
+/// to the last claim of a source. With the complete order instead, the planner might sort all claims after the cursor while statistics do
+/// not know how many claims a transfer holds.
+macro_rules! page {
+    ($range:literal) => {
+        concat!(
+            "SELECT * FROM (
+                (", columns!(":cell_id"), "c.creator_id = :cell_id AND ", page!(where $range), "
+                    AND (c.status <> 4
+                         OR (c.lease_uuid <> ALL (ARRAY(SELECT t.transfer_uuid FROM claims.cell_transfers t
+                                                         WHERE t.from_cell = :cell_id AND t.cell_id <> t.from_cell AND t.ended_at IS NULL)))
+                            IS NOT FALSE)", page!(by_source), ")
+                UNION ALL
+                (SELECT b.* FROM ", arrived!(), " CROSS JOIN LATERAL (
+                    ", columns!(":cell_id"), "c.creator_id = t.from_cell AND c.status = 4 AND c.lease_uuid = t.transfer_uuid AND ",
+                    page!(where $range), page!(by_source), ") b)) c
+              ORDER BY length(c.source_id), c.source_id, c.bucket_type, c.bucket_value LIMIT :most"
+        )
+    };
+    (where $range:literal) => {
+        concat!("c.source_type = :source_type AND (:bucket_types IS NULL OR c.bucket_type = ANY (:bucket_types)) AND ", $range)
+    };
+    (by_source) => {
+        " ORDER BY length(c.source_id), c.source_id FETCH FIRST (:most) ROWS WITH TIES"
+    };
+}
+
+query! {
+    /// Returns claims of one bucket type, with the cells under which they are stored.
+    fn by_value(bucket_type: i32, bucket_values: &[&str]) -> Vec<StoredClaim> = [Caller] concat!(
+        columns!("c.creator_id"), "c.bucket_type = :bucket_type AND c.bucket_value = ANY (:bucket_values) AND c.creator_id <> -1");
+    /// Returns at most `most` claims of a cell and a source type from a source id on; at that source id, those after a bucket. The source
+    /// ids are not longer than `longest`.
+    fn page(cell_id: i64, longest: i32; ..from: PageStart) -> Vec<StoredClaim> = [Caller] page!(
+        "(length(c.source_id), c.source_id) >= (length(:source_id), :source_id) AND length(c.source_id) <= :longest
+         AND ((length(c.source_id), c.source_id) > (length(:source_id), :source_id)
+              OR (c.bucket_type, c.bucket_value) > (:bucket_type, :bucket_value))");
+    /// Like [`page`], for source ids as long as the last one and up to it. An index scan does not stop at the end of a row comparison.
+    fn last_page(cell_id: i64, last: &str; ..from: PageStart) -> Vec<StoredClaim> = [Caller] page!(
+        "length(c.source_id) = length(:last) AND c.source_id >= :source_id AND c.source_id <= :last
+         AND (c.source_id > :source_id OR (c.bucket_type, c.bucket_value) > (:bucket_type, :bucket_value))");
+    /// Returns the source types of a cell's claims from `first` on, by a loose index scan. It includes claims that transfers have brought
+    /// from other cells.
+    fn source_types(cell_id: i64, first: i32) -> Vec<i32> = [Caller] concat!(
         "SELECT DISTINCT h.source_type
-           FROM (SELECT $1 AS cell_id UNION ALL SELECT t.from_cell FROM ", arrived!(), ") AS stored
+           FROM (SELECT :cell_id AS cell_id UNION ALL SELECT t.from_cell FROM ", arrived!(), ") AS stored
           CROSS JOIN LATERAL (
             WITH RECURSIVE hop AS (
-                (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = stored.cell_id AND c.source_type >= $2
+                (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = stored.cell_id AND c.source_type >= :first
                   ORDER BY c.creator_id, c.source_type LIMIT 1)
                 UNION ALL
                 SELECT (SELECT c.source_type FROM claims.claims c WHERE c.creator_id = stored.cell_id AND c.source_type > hop.source_type
@@ -105,9 +157,7 @@ impl RecordTables for Local {
     }
 
     fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
-        let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-            connection.run(&CLAIMS_BY_VALUE, View::Caller, [bucket_type.into(), values.into()]).map(claim_rows::claim)
-        };
+        let of_type = |(bucket_type, values): (i32, Vec<&str>)| by_value(connection, bucket_type, &values);
         let stored = values_by_type(buckets).into_iter().flat_map(of_type);
         // A transfer holds many claims, so its cell is looked up once for all of them.
         let mut transfers: HashMap<[u8; 16], Option<i64>> = HashMap::new();
@@ -119,16 +169,13 @@ impl RecordTables for Local {
     }
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {
-        read_page(part, limit, |end, source_id, limit| {
-            let statement = match end {
-                PageEnd::Length(_) => &CLAIM_PAGE,
-                PageEnd::SourceId(_) => &LAST_CLAIM_PAGE,
-            };
-            connection.run(statement, View::Caller, part.values(cell_id, source_id, end, limit)).map(claim_rows::claim)
+        read_page(part, limit, |end, from| match end {
+            PageEnd::Length(longest) => page(connection, cell_id, longest, from),
+            PageEnd::SourceId(last) => last_page(connection, cell_id, last, from),
         })
     }
 
     fn source_types_from(&self, connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
-        connection.run(&SOURCE_TYPES_FROM, View::Caller, [cell_id.into(), first.into()]).map(|row| row.must(1))
+        source_types(connection, cell_id, first)
     }
 }

@@ -2,29 +2,30 @@
 
 use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
+use uuid::Uuid;
 
 use super::door::Local;
 use crate::tables::door::SkeletonTables;
 use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
 use crate::tables::shared::skeletons::{self as shared, is_reserved_in};
-use pg::spi::{Connection, Value, View};
-use pg::statement::statement;
-use pg::uuid::pg_uuid;
+use pg::query::query;
+use pg::spi::Connection;
 
-statement! {
-    TAKE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
-        "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) SELECT * FROM unnest($1, $2, $3)";
-    RESERVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) =
+query! {
+    fn put(skeletons: &[Uuid], types: &[i32], names: &[&str]) -> usize = [Statement]
+        "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value) SELECT * FROM unnest(:skeletons, :types, :names)";
+    fn reserve(skeletons: &[Uuid], types: &[i32], names: &[&str]) = [Statement]
         "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value, reserved)
-         SELECT n.skeleton, n.bucket_type, n.bucket_value, n.bucket_value FROM unnest($1, $2, $3) AS n (skeleton, bucket_type, bucket_value)";
-    /// Deletes skeletons of names that nobody has claimed, or only name $3, which this transaction has just claimed. They are
-    /// left over if claims were deleted by hand.
-    DROP_STALE(UUIDOID, INT4OID, TEXTOID) =
+         SELECT n.skeleton, n.bucket_type, n.bucket_value, n.bucket_value
+           FROM unnest(:skeletons, :types, :names) AS n (skeleton, bucket_type, bucket_value)";
+    /// Deletes skeletons of names that nobody has claimed, or only `name`, which this transaction has just claimed. They are left over if
+    /// claims were deleted by hand.
+    fn drop_unclaimed(skeleton: Uuid, bucket_type: i32, name: &str) = [Statement]
         "DELETE FROM claims.skeletons s
-          WHERE s.skeleton = $1 AND s.bucket_type = $2 AND s.reserved = ''
+          WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved = ''
             AND NOT EXISTS (SELECT FROM claims.claims c
                              WHERE c.bucket_type = s.bucket_type AND c.bucket_value IN (s.bucket_value, s.successor)
-                               AND c.bucket_value <> $3)";
+                               AND c.bucket_value <> :name)";
 }
 
 /// Takes skeletons for new names, or passes on those of names that are given up. Returns how many. A skeleton of another claim is
@@ -35,7 +36,8 @@ fn take(connection: &Connection, skeletons: &[NewSkeleton]) -> usize {
     let mut taken = 0;
     if !new.is_empty() {
         let new: Vec<_> = new.iter().map(|new| (new.skeleton, new.bucket)).collect();
-        taken += connection.run(&TAKE, View::Statement, shared::arrays(&new)).count();
+        let (skeletons, types, names) = shared::columns(&new);
+        taken += put(connection, &skeletons, &types, &names);
     }
     if !passed_on.is_empty() {
         taken += shared::pass_on(connection, &passed_on);
@@ -54,12 +56,13 @@ impl SkeletonTables for Local {
     }
 
     fn put_skeletons(&self, connection: &Connection, skeletons: &[(Skeleton, &Bucket)], bearing: Bearing) {
-        let statement = match bearing {
-            Bearing::Claimed => &TAKE,
-            Bearing::Reserved => &RESERVE,
-        };
-        if !skeletons.is_empty() {
-            connection.run(statement, View::Statement, shared::arrays(skeletons));
+        let (skeletons, types, names) = shared::columns(skeletons);
+        match bearing {
+            _ if skeletons.is_empty() => {}
+            Bearing::Claimed => {
+                put(connection, &skeletons, &types, &names);
+            }
+            Bearing::Reserved => reserve(connection, &skeletons, &types, &names),
         }
     }
 
@@ -72,7 +75,5 @@ impl SkeletonTables for Local {
 
 /// Frees the skeleton of a new name, if no other name with this skeleton is claimed.
 fn drop_stale(connection: &Connection, new: &NewSkeleton) {
-    let skeleton = new.skeleton;
-    let values: [Value; 3] = [pg_uuid(skeleton.hash).into(), skeleton.bucket_type.into(), (&*new.bucket.value).into()];
-    connection.run(&DROP_STALE, View::Statement, values);
+    drop_unclaimed(connection, new.skeleton.hash, new.skeleton.bucket_type, &new.bucket.value);
 }

@@ -9,74 +9,85 @@ use pgrx::datum::Interval;
 use super::door::Local;
 use crate::tables::door::VerificationTables;
 use crate::tables::rows::buckets::values_by_type;
-use crate::tables::rows::verify::{Actual, DigestRow, Part, actual, digest_row};
+use crate::tables::rows::verify::{Actual, DigestRow, Part};
+use pg::query::{query, scan};
 use pg::settings::planning_by_index;
-use pg::spi::{Connection, View};
-use pg::statement::statement;
+use pg::spi::Connection;
 
+/// The columns of a claim with the cell that it is at, which for a claim that a transfer holds is the cell in the transfer's row, and with
+/// the other one of the two cells of such a transfer. A claim is recent if it changed within `recent`.
 macro_rules! columns {
-    ($recent:literal) => {
-        concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
-            claim_cell!(),
-            ", c.status, c.lease_uuid IS NOT NULL,
-               c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - ",
-            $recent,
-            ", ",
-            other_cell!()
-        )
+    () => {
+        "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
+                CASE WHEN c.status = 4
+                     THEN coalesce((SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid), c.creator_id)
+                     ELSE c.creator_id END AS cell_id,
+                c.status, c.lease_uuid IS NOT NULL AS is_leased,
+                c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - :recent AS is_recent,
+                CASE WHEN c.status = 4
+                     THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
+                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id"
     };
 }
 
-/// The claims at cell $1, of source type $2, in one section of a range: its own, and those that transfers have brought. Each
-/// section needs a statement of its own: an index scan does not stop at an OR of sections or at row comparisons.
+/// The columns of a digest.
+macro_rules! digest {
+    () => {
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id"
+    };
+}
+
+/// The claims at a cell, of a source type, in one section of a range: its own without those that a transfer has moved to another cell (the
+/// subquery for these transfers runs once, not for each claim), and those that transfers have brought and that are stored under another
+/// cell (OFFSET 0 keeps the planner from beginning with the claims). Each section needs a statement of its own: an index scan does not stop
+/// at an OR of sections or at row comparisons.
 macro_rules! section {
     ($columns:expr, $section:literal) => {
         concat!(
             $columns,
-            " FROM claims.claims c WHERE c.creator_id = $1 AND c.source_type = $2 AND ",
+            " FROM claims.claims c WHERE c.creator_id = :cell_id AND c.source_type = :source_type AND ",
             $section,
-            " AND ",
-            at_home!(),
-            " UNION ALL ",
+            " AND (c.status <> 4
+                   OR (c.lease_uuid <> ALL (ARRAY(SELECT t.transfer_uuid FROM claims.cell_transfers t
+                                                   WHERE t.from_cell = :cell_id AND t.cell_id <> t.from_cell AND t.ended_at IS NULL))) IS NOT FALSE)
+             UNION ALL ",
             $columns,
-            " FROM ",
-            arrived!(),
-            " CROSS JOIN LATERAL (SELECT c.* FROM claims.claims c WHERE ",
-            brought!(),
-            " AND c.source_type = $2 AND ",
+            " FROM (SELECT t.transfer_uuid, t.from_cell FROM claims.cell_transfers t
+                     WHERE t.cell_id = :cell_id AND t.cell_id <> t.from_cell AND t.ended_at IS NULL OFFSET 0) t
+              CROSS JOIN LATERAL (SELECT c.* FROM claims.claims c
+                                   WHERE c.creator_id = t.from_cell AND c.status = 4 AND c.lease_uuid = t.transfer_uuid
+                                     AND c.source_type = :source_type AND ",
             $section,
             " OFFSET 0) c"
         )
     };
+    ($columns:expr, lengths) => {
+        section!($columns, "length(c.source_id) BETWEEN :shortest AND :longest")
+    };
     ($columns:expr, of_length) => {
-        section!($columns, "length(c.source_id) = $3 AND c.source_id > $4")
+        section!($columns, "length(c.source_id) = :length AND c.source_id > :above")
     };
     ($columns:expr, of_length_up_to) => {
-        section!($columns, "length(c.source_id) = $3 AND c.source_id > $4 AND c.source_id <= $5")
-    };
-    ($columns:expr, lengths) => {
-        section!($columns, "length(c.source_id) BETWEEN $3 AND $4")
+        section!($columns, "length(c.source_id) = :length AND c.source_id > :above AND c.source_id <= :up_to")
     };
 }
 
-macro_rules! entries {
-    ($section:tt) => {
-        section!("SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_id", $section)
-    };
+query! {
+    fn on_buckets(bucket_type: i32, bucket_values: &[&str], recent: Interval) -> Vec<Actual> = [Latest] concat!(
+        columns!(), " FROM claims.claims c WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type");
+    fn of_lengths(cell_id: i64, source_type: i32, shortest: i32, longest: i32, recent: Interval, most: i64) -> Vec<Actual> = [Latest]
+        concat!(section!(columns!(), lengths), " LIMIT :most");
+    fn of_length(cell_id: i64, source_type: i32, length: i32, above: &str, recent: Interval, most: i64) -> Vec<Actual> = [Latest]
+        concat!(section!(columns!(), of_length), " LIMIT :most");
+    fn of_length_up_to(cell_id: i64, source_type: i32, length: i32, above: &str, up_to: &str, recent: Interval, most: i64) -> Vec<Actual>
+        = [Latest] concat!(section!(columns!(), of_length_up_to), " LIMIT :most");
 }
 
-statement! {
-    /// Returns the claims on buckets of type $1 with values $2. A claim is recent if it changed within $3.
-    ON_BUCKETS(INT4OID, TEXTARRAYOID, INTERVALOID) = concat!(
-        columns!("$3"), " FROM claims.claims c WHERE c.bucket_value = ANY ($2) AND c.bucket_type = $1");
-    /// Returns the claims of a section, at most $6 or $7 of them.
-    OF_LENGTH(INT8OID, INT4OID, INT4OID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        section!(columns!("$5"), of_length), " LIMIT $6");
-    OF_LENGTH_UP_TO(INT8OID, INT4OID, INT4OID, TEXTOID, TEXTOID, INTERVALOID, INT8OID) = concat!(
-        section!(columns!("$6"), of_length_up_to), " LIMIT $7");
-    LENGTHS(INT8OID, INT4OID, INT4OID, INT4OID, INTERVALOID, INT8OID) = concat!(
-        section!(columns!("$5"), lengths), " LIMIT $6");
+scan! {
+    fn digest_of_lengths(cell_id: i64, source_type: i32, shortest: i32, longest: i32) -> DigestRow = [Caller] section!(digest!(), lengths);
+    fn digest_of_length(cell_id: i64, source_type: i32, length: i32, above: &str) -> DigestRow = [Caller] section!(digest!(), of_length);
+    fn digest_of_length_up_to(cell_id: i64, source_type: i32, length: i32, above: &str, up_to: &str) -> DigestRow
+        = [Caller] section!(digest!(), of_length_up_to);
 }
 
 impl VerificationTables for Local {
@@ -86,38 +97,46 @@ impl VerificationTables for Local {
         buckets: &[&Bucket],
         recent: Interval,
     ) -> HashMap<Bucket<'static>, Actual> {
-        let mut found = HashMap::new();
-        for (bucket_type, bucket_values) in values_by_type(buckets.iter().copied()) {
-            let values = [bucket_type.into(), bucket_values.into(), recent.into()];
-            let rows = connection.run(&ON_BUCKETS, View::Latest, values).map(actual);
-            found.extend(rows.into_iter().map(|actual| (actual.claim.bucket.clone(), actual)));
-        }
-        found
+        let of_type = |(bucket_type, values): (i32, Vec<&str>)| on_buckets(connection, bucket_type, &values, recent);
+        let found = values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type);
+        found.map(|actual| (actual.claim.bucket.clone(), actual)).collect()
     }
 
     fn actual_in(&self, connection: &Connection, part: &Part, recent: Interval, limit: usize) -> Vec<Actual> {
-        let mut found = Vec::new();
+        let mut found: Vec<Actual> = Vec::new();
+        let Part { cell_id, source_type, .. } = *part;
         for section in part.range.sections() {
-            let statement = match &section {
-                Section::Lengths(_) => &LENGTHS,
-                Section::OfLength { up_to: None, .. } => &OF_LENGTH,
-                Section::OfLength { .. } => &OF_LENGTH_UP_TO,
+            let most = limit.saturating_sub(found.len()) as i64;
+            let rows = match section {
+                Section::Lengths(lengths) => {
+                    of_lengths(connection, cell_id, source_type, *lengths.start(), *lengths.end(), recent, most)
+                }
+                Section::OfLength { length, above, up_to: None } => {
+                    of_length(connection, cell_id, source_type, length, above, recent, most)
+                }
+                Section::OfLength { length, above, up_to: Some(up_to) } => {
+                    of_length_up_to(connection, cell_id, source_type, length, above, up_to, recent, most)
+                }
             };
-            let left = limit.saturating_sub(found.len()) as i64;
-            let values = part.values(&section).into_iter().chain([recent.into(), left.into()]);
-            found.extend(connection.run(statement, View::Latest, values).map(actual));
+            found.extend(rows);
         }
         found
     }
 
     fn each_in(&self, connection: &Connection, part: &Part, each: &mut dyn FnMut(DigestRow)) {
+        let Part { cell_id, source_type, .. } = *part;
         for section in part.range.sections() {
-            let text = match &section {
-                Section::Lengths(_) => entries!(lengths),
-                Section::OfLength { up_to: None, .. } => entries!(of_length),
-                Section::OfLength { .. } => entries!(of_length_up_to),
-            };
-            planning_by_index(|| connection.stream(text, part.values(&section), true, |row| each(digest_row(&row))));
+            planning_by_index(|| match section {
+                Section::Lengths(lengths) => {
+                    digest_of_lengths(connection, cell_id, source_type, *lengths.start(), *lengths.end(), &mut *each);
+                }
+                Section::OfLength { length, above, up_to: None } => {
+                    digest_of_length(connection, cell_id, source_type, length, above, &mut *each);
+                }
+                Section::OfLength { length, above, up_to: Some(up_to) } => {
+                    digest_of_length_up_to(connection, cell_id, source_type, length, above, up_to, &mut *each);
+                }
+            });
         }
     }
 }

@@ -7,9 +7,9 @@ use uuid::Uuid;
 use pg::background;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
+use pg::query::arguments;
 use pg::session::ClientAddress;
-use pg::spi::Value;
-use pg::uuid::pg_uuid;
+use pg::spi::Inet;
 
 /// The session in which an event happened.
 pub struct Actor {
@@ -33,23 +33,41 @@ pub struct AuditRow<'r> {
     pub bucket_values: Vec<&'r str>,
 }
 
+arguments! {
+    /// The columns of a row of the log, in their order.
+    pub struct AuditColumns<'r> {
+        pub at: Moment,
+        pub id: i64,
+        pub cell_id: i64,
+        pub what: &'static str,
+        pub lease_uuid: Option<Uuid>,
+        pub session_role: &'r str,
+        pub client_address: Option<Inet>,
+        pub application_name: &'r str,
+        pub ops: &'r [&'static str],
+        pub bucket_types: &'r [&'r str],
+        pub bucket_values: &'r [&'r str],
+        pub conflict: Option<JsonText>,
+    }
+}
+
 impl AuditRow<'_> {
-    /// Returns the values of the columns, in their order.
-    pub fn values(&self) -> [Value; 12] {
-        [
-            self.at.into(),
-            next_id().into(),
-            self.cell_id.into(),
-            self.what.into(),
-            self.lease.map(pg_uuid).into(),
-            self.actor.session_role.as_str().into(),
-            self.actor.address.as_ref().map(|address| address.inet.clone()).into(),
-            self.actor.application.as_str().into(),
-            self.ops.clone().into(),
-            self.bucket_types.clone().into(),
-            self.bucket_values.clone().into(),
-            self.lost.map(|lost| JsonText(format!("{{\"lost\": {lost}}}"))).into(),
-        ]
+    /// Returns the columns, with a new id.
+    pub fn columns(&self) -> AuditColumns<'_> {
+        AuditColumns {
+            at: self.at,
+            id: next_id(),
+            cell_id: self.cell_id,
+            what: self.what,
+            lease_uuid: self.lease,
+            session_role: &self.actor.session_role,
+            client_address: self.actor.address.as_ref().map(|address| address.inet.clone()),
+            application_name: &self.actor.application,
+            ops: &self.ops,
+            bucket_types: &self.bucket_types,
+            bucket_values: &self.bucket_values,
+            conflict: self.lost.map(|lost| JsonText(format!("{{\"lost\": {lost}}}"))),
+        }
     }
 }
 

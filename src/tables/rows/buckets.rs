@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use claims_model::{Bucket, Claim};
-use pgrx::pg_sys;
 use uuid::Uuid;
 
-use pg::spi::Value;
-use pg::uuid::pg_uuid;
+use pg::query::{arguments, record};
 
 /// Groups the values of buckets by type, in the order of the types. The values of a type keep their order.
 pub fn values_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> BTreeMap<i32, Vec<&'b str>> {
@@ -19,65 +17,78 @@ pub fn values_by_type<'b>(buckets: impl IntoIterator<Item = &'b Bucket<'b>>) -> 
 }
 
 /// Returns the distinct types of buckets, and all their values.
-pub fn types_and_values(buckets: &[&Bucket]) -> [Value; 2] {
+pub fn types_and_names<'b>(buckets: &[&'b Bucket<'b>]) -> (Vec<i32>, Vec<&'b str>) {
     let by_type = values_by_type(buckets.iter().copied());
-    let types: Vec<i32> = by_type.keys().copied().collect();
-    let values: Vec<&str> = by_type.into_values().flatten().collect();
-    [types.into(), values.into()]
+    (by_type.keys().copied().collect(), by_type.into_values().flatten().collect())
 }
 
-/// Returns seven values for inserting a claim: a new uuid, bucket, subject and source.
-pub fn claim_values(claim: &Claim) -> [Value; 7] {
-    let Claim { bucket, subject, source, .. } = claim;
-    [
-        pg_uuid(Uuid::now_v7()).into(),
-        bucket.bucket_type.into(),
-        (&*bucket.value).into(),
-        subject.type_id.into(),
-        (&*subject.id).into(),
-        source.type_id.into(),
-        (&*source.id).into(),
-    ]
+record! {
+    pub struct BucketRow {
+        bucket_type: i32,
+        bucket_value: String,
+    }
 }
 
-/// Returns seven arrays for inserting claims.
-pub fn claim_arrays(claims: &[&Claim]) -> [Value; 7] {
-    let each = |field: fn(&Claim) -> i32| claims.iter().map(|claim| field(claim)).collect::<Vec<_>>();
-    let uuids: Vec<_> = claims.iter().map(|_| pg_uuid(Uuid::now_v7())).collect();
-    [
-        uuids.into(),
-        each(|claim| claim.bucket.bucket_type).into(),
-        claims.iter().map(|claim| &*claim.bucket.value).collect::<Vec<_>>().into(),
-        each(|claim| claim.subject.type_id).into(),
-        claims.iter().map(|claim| &*claim.subject.id).collect::<Vec<_>>().into(),
-        each(|claim| claim.source.type_id).into(),
-        claims.iter().map(|claim| &*claim.source.id).collect::<Vec<_>>().into(),
-    ]
+impl From<BucketRow> for Bucket<'static> {
+    fn from(row: BucketRow) -> Self {
+        Bucket { bucket_type: row.bucket_type, value: row.bucket_value.into() }
+    }
 }
 
-/// Returns the values of [claim_values], and the display value of the name.
-pub fn displayed_values(claim: &Claim) -> impl Iterator<Item = Value> {
-    claim_values(claim).into_iter().chain([claim.display.as_deref().into()])
+arguments! {
+    /// A claim with a new uuid.
+    pub struct NewClaim<'c> {
+        pub uuid: Uuid,
+        pub bucket_type: i32,
+        pub bucket_value: &'c str,
+        pub subject_type: i32,
+        pub subject_id: &'c str,
+        pub source_type: i32,
+        pub source_id: &'c str,
+        pub display_value: Option<&'c str>,
+    }
+
+    /// Claims as columns, with new uuids.
+    pub struct NewClaims<'c> {
+        pub uuid: Vec<Uuid>,
+        pub bucket_type: Vec<i32>,
+        pub bucket_value: Vec<&'c str>,
+        pub subject_type: Vec<i32>,
+        pub subject_id: Vec<&'c str>,
+        pub source_type: Vec<i32>,
+        pub source_id: Vec<&'c str>,
+        pub display_value: Vec<Option<&'c str>>,
+    }
 }
 
-/// The types of the arrays of [displayed_arrays].
-pub const DISPLAYED_ARRAYS: [pg_sys::Oid; 8] = [
-    pg_sys::UUIDARRAYOID,
-    pg_sys::INT4ARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::INT4ARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::INT4ARRAYOID,
-    pg_sys::TEXTARRAYOID,
-    pg_sys::TEXTARRAYOID,
-];
-
-/// Returns the arrays of [claim_arrays], and the display values.
-pub fn displayed_arrays(claims: &[&Claim]) -> impl Iterator<Item = Value> {
-    claim_arrays(claims).into_iter().chain([displays(claims)])
+impl<'c> NewClaim<'c> {
+    pub fn of(claim: &'c Claim) -> Self {
+        let Claim { bucket, subject, source, display } = claim;
+        NewClaim {
+            uuid: Uuid::now_v7(),
+            bucket_type: bucket.bucket_type,
+            bucket_value: &bucket.value,
+            subject_type: subject.type_id,
+            subject_id: &subject.id,
+            source_type: source.type_id,
+            source_id: &source.id,
+            display_value: display.as_deref(),
+        }
+    }
 }
 
-/// Returns the display values of names, as an array.
-pub fn displays(claims: &[&Claim]) -> Value {
-    claims.iter().map(|claim| claim.display.as_deref()).collect::<Vec<Option<&str>>>().into()
+impl<'c> NewClaims<'c> {
+    pub fn of(claims: &[&'c Claim]) -> Self {
+        let claims = claims.iter().copied();
+        NewClaims {
+            uuid: claims.clone().map(|_| Uuid::now_v7()).collect(),
+            bucket_type: claims.clone().map(|claim| claim.bucket.bucket_type).collect(),
+            bucket_value: claims.clone().map(|claim| &*claim.bucket.value).collect(),
+            subject_type: claims.clone().map(|claim| claim.subject.type_id).collect(),
+            subject_id: claims.clone().map(|claim| &*claim.subject.id).collect(),
+            source_type: claims.clone().map(|claim| claim.source.type_id).collect(),
+            source_id: claims.clone().map(|claim| &*claim.source.id).collect(),
+            display_value: claims.map(|claim| claim.display.as_deref()).collect(),
+        }
+    }
 }

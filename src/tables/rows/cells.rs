@@ -3,6 +3,7 @@
 use pgrx::pg_sys::Oid;
 
 use pg::jsonb::Jsonb;
+use pg::query::record;
 
 /// The new values of a cell. A `None` leaves the column unchanged.
 pub struct CellRegistration {
@@ -13,10 +14,12 @@ pub struct CellRegistration {
     pub attributes: Option<Jsonb>,
 }
 
-/// The rows that keep a cell from being removed.
-#[derive(Debug, Clone, Copy)]
-pub struct Leftovers {
-    pub claims: bool,
-    pub leases: bool,
-    pub transfers: bool,
+record! {
+    /// The rows that keep a cell from being removed.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Leftovers {
+        pub claims: bool,
+        pub leases: bool,
+        pub transfers: bool,
+    }
 }

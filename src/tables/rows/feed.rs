@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::tables::errors::FeedError;
 use pg::clock::Moment;
+use pg::query::record;
 use pg::roles;
-use pg::spi::Row;
 use pg::xid8::Xid8;
 
 /// A change of a claim's owner. (In one database, one statement records all changes of a transfer.)
@@ -60,65 +60,42 @@ pub fn actor() -> String {
     roles::name(roles::caller())
 }
 
-/// A row of the feed.
-pub struct StoredSet {
-    pub xid: u64,
-    /// The number of its first change.
-    pub id: i64,
-    pub at: Moment,
-    pub op: String,
-    pub old_cell_id: Option<i64>,
-    pub new_cell_id: Option<i64>,
-    pub lease_uuid: Option<PgUuid>,
-    pub actor: String,
-    pub bucket_types: Vec<i32>,
-    pub bucket_values: Vec<String>,
+record! {
+    /// A row of the feed.
+    pub struct StoredSet {
+        pub xid: Xid8,
+        /// The number of its first change.
+        pub id: i64,
+        pub at: Moment,
+        pub op: String,
+        pub old_cell_id: Option<i64>,
+        pub new_cell_id: Option<i64>,
+        pub lease_uuid: Option<PgUuid>,
+        pub actor: String,
+        pub bucket_types: Vec<i32>,
+        pub bucket_values: Vec<String>,
+    }
 }
 
 impl StoredSet {
     /// Returns the number of its changes after a cursor, of one type or all.
     pub fn count_behind(&self, after: &ChangeCursor, bucket_type: Option<i32>) -> usize {
         let is_counted = |(nth, of_type): &(i64, &i32)| {
-            (self.xid, self.id + nth) > (after.xid, after.id) && bucket_type.is_none_or(|wanted| wanted == **of_type)
+            (self.xid.0, self.id + nth) > (after.xid, after.id) && bucket_type.is_none_or(|wanted| wanted == **of_type)
         };
         (0..).zip(&self.bucket_types).filter(is_counted).count()
     }
 }
 
-/// Reads a row of the feed from its ten columns.
-pub fn stored_set(row: &Row) -> StoredSet {
-    StoredSet {
-        xid: row.must::<Xid8>(1).0,
-        id: row.must(2),
-        at: row.must(3),
-        op: row.must(4),
-        old_cell_id: row.get(5),
-        new_cell_id: row.get(6),
-        lease_uuid: row.get(7),
-        actor: row.must(8),
-        bucket_types: row.must(9),
-        bucket_values: row.must(10),
-    }
-}
-
-/// A change of one bucket.
-pub struct BucketChange {
-    pub at: Moment,
-    pub op: String,
-    pub old_cell_id: Option<i64>,
-    pub new_cell_id: Option<i64>,
-    pub lease_uuid: Option<PgUuid>,
-    pub actor: String,
-}
-
-pub fn bucket_change(row: &Row) -> BucketChange {
-    BucketChange {
-        at: row.must(1),
-        op: row.must(2),
-        old_cell_id: row.get(3),
-        new_cell_id: row.get(4),
-        lease_uuid: row.get(5),
-        actor: row.must(6),
+record! {
+    /// A change of one bucket.
+    pub struct BucketChange {
+        pub at: Moment,
+        pub op: String,
+        pub old_cell_id: Option<i64>,
+        pub new_cell_id: Option<i64>,
+        pub lease_uuid: Option<PgUuid>,
+        pub actor: String,
     }
 }
 

@@ -1,12 +1,10 @@
 //! Rows of leases, independent of where they are stored.
 
-use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use pg::clock::Moment;
 use pg::jsonb::Jsonb;
-use pg::spi::Value;
-use pg::uuid::pg_uuid;
+use pg::query::record;
 use pg::xid8::Xid8;
 
 /// A lease to begin.
@@ -22,19 +20,8 @@ pub struct NewLease {
 }
 
 impl NewLease {
-    /// Returns uuid, cell and time.
-    pub fn key_values(&self) -> [Value; 3] {
-        [pg_uuid(self.uuid).into(), self.cell_id.into(), self.made_at.into()]
-    }
-
-    pub fn values(&self) -> [Value; 6] {
-        let [uuid, cell_id, made_at] = self.key_values();
-        let payload = self.payload.clone();
-        [uuid, cell_id, made_at, payload.into(), self.stored_digest().as_slice().into(), self.cell_xid.into()]
-    }
-
     /// Returns the digest, followed by the position of the chosen batch, which must be stored for as long as the digest.
-    fn stored_digest(&self) -> Vec<u8> {
+    pub fn stored_digest(&self) -> Vec<u8> {
         self.digest.iter().copied().chain(self.chosen).collect()
     }
 }
@@ -66,11 +53,13 @@ pub struct LeaseEnding {
     pub may_wait: bool,
 }
 
-/// A lease that this transaction has ended, and whose claims are not settled yet.
-pub struct EndedRow {
-    pub uuid: Uuid,
-    pub creates: Option<Jsonb>,
-    pub destroys: Option<Jsonb>,
+record! {
+    /// A lease that this transaction has ended, and whose claims are not settled yet.
+    pub struct EndedRow {
+        pub uuid: Uuid,
+        pub creates: Option<Jsonb>,
+        pub destroys: Option<Jsonb>,
+    }
 }
 
 /// The stored state of a lease, outstanding or ended.
@@ -100,12 +89,14 @@ impl ExistingLease {
     }
 }
 
-/// An outstanding lease as it is stored.
-pub struct ListedLease {
-    pub uuid: PgUuid,
-    pub cell_id: i64,
-    pub created_at: Moment,
-    pub updated_at: Moment,
-    pub payload: String,
-    pub cell_xid: Option<Xid8>,
+record! {
+    /// An outstanding lease as it is stored.
+    pub struct ListedLease {
+        pub uuid: Uuid,
+        pub creator_id: i64,
+        pub created_at: Moment,
+        pub updated_at: Moment,
+        pub payload: String,
+        pub cell_xid: Option<Xid8>,
+    }
 }

@@ -1,7 +1,7 @@
 //! Names of a bucket type: their new forms when its profile changes, and reserved names. A reserved name has a row with the
 //! reason, and a claim without owner that keeps all cells from claiming it.
 
-use claims_model::Bucket;
+use claims_model::{Bucket, Claim, Reference};
 
 pub struct Stored {
     pub value: String,
@@ -38,6 +38,19 @@ pub struct Renamed {
 pub struct Reserved {
     pub bucket: Bucket<'static>,
     pub display: Option<String>,
+}
+
+impl Reserved {
+    /// Returns the claim without owner that keeps all cells from claiming the name.
+    pub fn claim(&self) -> Claim<'_> {
+        let nothing = || Reference { type_id: 0, id: "0".into() };
+        Claim {
+            bucket: Bucket { bucket_type: self.bucket.bucket_type, value: (&*self.bucket.value).into() },
+            subject: nothing(),
+            source: nothing(),
+            display: self.display.as_deref().map(Into::into),
+        }
+    }
 }
 
 /// The reason for a reservation, and the role that makes it.

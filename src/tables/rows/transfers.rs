@@ -6,18 +6,8 @@ use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Seal, TransferState};
 use uuid::Uuid;
 
-use pg::spi::{Row, Value};
-use pg::uuid::pg_uuid;
+use pg::query::{arguments, record};
 use pg::xact;
-
-/// The columns of a transfer whose row is locked.
-macro_rules! locked_columns {
-    () => {
-        "t.from_cell, t.to_cell, t.cell_id, t.state, t.held, t.skipped, t.request_digest, t.marking_after, t.releasing_after,
-         t.reversed_at IS NOT NULL, t.subjects IS NULL, t.sealed_by, t.xmin::text::bigint"
-    };
-}
-pub(in crate::tables) use locked_columns;
 
 /// Number of claims that one step reads.
 pub const STEP: i64 = 10_000;
@@ -45,25 +35,45 @@ pub struct Transfer {
     pub sealed_by: Option<Seal>,
 }
 
-/// Reads a row of `locked_columns!()`.
-pub fn locked(uuid: Uuid, row: &Row) -> Transfer {
-    let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
-    Transfer {
-        uuid,
-        from_cell: row.must(1),
-        to_cell: row.must(2),
-        cell_id: row.must(3),
-        // A CHECK constraint admits no other states.
-        state: TransferState::named(&row.must::<String>(4)).unwrap_or(TransferState::Cancelled),
-        held: row.must(5),
-        skipped: row.must(6),
-        digest: row.must(7),
-        marking_after: position(row.get(8)),
-        releasing_after: position(row.get(9)),
-        was_reversed: row.must(10),
-        is_whole: row.must(11),
-        sealed_by: row.get(12).map(Seal::decode),
-        is_own: u32::try_from(row.must::<i64>(13)).is_ok_and(xact::is_own),
+record! {
+    /// A transfer whose row is locked.
+    pub struct LockedTransfer {
+        from_cell: i64,
+        to_cell: i64,
+        cell_id: i64,
+        state: String,
+        held: i64,
+        skipped: i64,
+        request_digest: Vec<u8>,
+        marking_after: Option<String>,
+        releasing_after: Option<String>,
+        was_reversed: bool,
+        is_whole: bool,
+        sealed_by: Option<String>,
+        xmin: i64,
+    }
+}
+
+impl LockedTransfer {
+    pub fn of(self, uuid: Uuid) -> Transfer {
+        let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
+        Transfer {
+            uuid,
+            from_cell: self.from_cell,
+            to_cell: self.to_cell,
+            cell_id: self.cell_id,
+            // A CHECK constraint admits no other states.
+            state: TransferState::named(&self.state).unwrap_or(TransferState::Cancelled),
+            held: self.held,
+            skipped: self.skipped,
+            digest: self.request_digest,
+            marking_after: position(self.marking_after),
+            releasing_after: position(self.releasing_after),
+            was_reversed: self.was_reversed,
+            is_whole: self.is_whole,
+            sealed_by: self.sealed_by.map(Seal::decode),
+            is_own: u32::try_from(self.xmin).is_ok_and(xact::is_own),
+        }
     }
 }
 
@@ -89,38 +99,26 @@ pub struct OpenWriters {
     pub seals: Vec<Seal>,
 }
 
-/// Selects the transactions that have locked claims, leases or modes for writing: their names, whether they change modes, and
-/// whether it is this session's. On distributed tables also those that write to shards.
-macro_rules! writers {
-    () => {
-        "SELECT l.virtualtransaction AS name, bool_or(r.relname LIKE 'mode%') AS changes_modes,
-                bool_or(l.pid IS NOT DISTINCT FROM pg_catalog.pg_backend_pid()) AS is_own
-           FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class r ON r.oid = l.relation
-          WHERE l.locktype = 'relation' AND l.granted
-            AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-            AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
-            AND r.relnamespace = 'claims'::regnamespace AND r.relname ~ '^(claims|claim_leases|mode_settings)(_[0-9]+)?$'
-          GROUP BY 1"
-    };
-}
-pub(in crate::tables) use writers;
-
-/// Returns a position before every claim.
-fn start() -> ClaimCursor {
-    ClaimCursor { source_type: i32::MIN, source_id: String::new(), bucket_type: i32::MIN, bucket_value: String::new() }
+arguments! {
+    /// The claims that a step of a transfer reads: those stored under a cell after a position.
+    pub struct StepStart<'s> {
+        transfer: Uuid,
+        from_cell: i64,
+        source_type: i32,
+        source_id: &'s str,
+        bucket_type: i32,
+        bucket_value: &'s str,
+        most: i64,
+    }
 }
 
-/// Returns transfer, cell, position and length of a step.
-pub fn step_values(transfer: &Transfer, after: Option<&ClaimCursor>) -> [Value; 7] {
-    let start = start();
-    let after = after.unwrap_or(&start);
-    [
-        pg_uuid(transfer.uuid).into(),
-        transfer.from_cell.into(),
-        after.source_type.into(),
-        after.source_id.as_str().into(),
-        after.bucket_type.into(),
-        after.bucket_value.as_str().into(),
-        STEP.into(),
-    ]
+impl<'s> StepStart<'s> {
+    /// Returns the start of a step after a position, or before every claim.
+    pub fn of(transfer: &Transfer, after: Option<&'s ClaimCursor>) -> Self {
+        let (source_type, source_id, bucket_type, bucket_value) = after.map_or((i32::MIN, "", i32::MIN, ""), |after| {
+            (after.source_type, &*after.source_id, after.bucket_type, &*after.bucket_value)
+        });
+        let Transfer { uuid, from_cell, .. } = *transfer;
+        StepStart { transfer: uuid, from_cell, source_type, source_id, bucket_type, bucket_value, most: STEP }
+    }
 }

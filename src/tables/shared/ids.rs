@@ -3,74 +3,94 @@
 use claims_model::ids::Space;
 
 use pg::clock::Moment;
-use pg::spi::{Connection, Row, View};
-use pg::statement::{shared_statement, statement};
+use pg::query::{Record, query, record};
+use pg::spi::{Connection, Row};
 use pg::xact;
 
+record! {
+    struct SpaceRow {
+        number: i32,
+        first_id: i64,
+        last_id: i64,
+        block_size: i64,
+        next_id: i64,
+        max_range: i64,
+        ranges_per_day: i32,
+        xmin: i64,
+        name: String,
+    }
+
+    struct Range { first: i64, last: i64 }
+}
+
 macro_rules! space {
-    ($($condition:literal),+) => {
+    ($condition:literal) => {
         concat!(
             "SELECT s.number, s.first_id, s.last_id, s.block_size, s.next_id, s.max_range, s.ranges_per_day,
-                    s.xmin::text::bigint, s.name FROM claims.id_spaces s WHERE ", $($condition),+)
+                    s.xmin::text::bigint AS xmin, s.name FROM claims.id_spaces s WHERE ",
+            $condition
+        )
     };
 }
 
-statement! {
-    ADD(TEXTOID, INT8OID, INT8OID, INT8OID, INT8OID, INT4OID, TEXTOID, TEXTOID) =
+query! {
+    fn insert(name: &str, first_id: i64, last_id: i64, block_size: i64, max_range: i64, ranges_per_day: i32, reason: &str, role: &str) -> bool
+        = [LatestToWrite]
         "INSERT INTO claims.id_spaces AS s (number, name, first_id, last_id, block_size, next_id, max_range, ranges_per_day, reason, role)
-         SELECT coalesce(max(o.number), 0) + 1, $1, $2, $3, $4, $2, $5, $6, $7, $8::name FROM claims.id_spaces o
+         SELECT coalesce(max(o.number), 0) + 1, :name, :first_id, :last_id, :block_size, :first_id, :max_range, :ranges_per_day, :reason,
+                :role::name
+           FROM claims.id_spaces o
          ON CONFLICT (name) DO NOTHING";
-    LOCK_SPACES() = "LOCK TABLE claims.id_spaces IN SHARE ROW EXCLUSIVE MODE";
-    GROW(INT4OID, INT8OID, INT8OID, INT4OID) =
-        "UPDATE claims.id_spaces s SET last_id = $2, max_range = $3, ranges_per_day = $4 WHERE s.number = $1";
-    SPACE(TEXTOID) = space!("s.name = $1");
-    LOCK_SPACE(TEXTOID) = space!("s.name = $1 FOR NO KEY UPDATE");
-    LOCK_NUMBER(INT4OID) = space!("s.number = $1 FOR NO KEY UPDATE");
-    MOVE_ON(INT4OID, INT8OID) = "UPDATE claims.id_spaces s SET next_id = $2 WHERE s.number = $1";
-    /// Returns the last id of the range of space $1 that cell $2 got last.
-    NEWEST(INT4OID, INT8OID) =
+    fn lock_spaces() = [Statement] "LOCK TABLE claims.id_spaces IN SHARE ROW EXCLUSIVE MODE";
+    fn set_limits(number: i32, last_id: i64, max_range: i64, ranges_per_day: i32) = [Statement]
+        "UPDATE claims.id_spaces s SET last_id = :last_id, max_range = :max_range, ranges_per_day = :ranges_per_day WHERE s.number = :number";
+    /// Returns a space as it is committed now.
+    pub fn find(name: &str) -> Option<ExistingSpace> = [Latest] space!("s.name = :name");
+    /// Returns a space. Locks its row until the transaction ends, and waits for other transactions that have locked it.
+    pub fn lock(name: &str) -> Option<ExistingSpace> = [Statement] space!("s.name = :name FOR NO KEY UPDATE");
+    fn lock_by_number(number: i32) -> Option<SpaceRow> = [Statement] space!("s.number = :number FOR NO KEY UPDATE");
+    fn move_on(number: i32, next_id: i64) = [Statement] "UPDATE claims.id_spaces s SET next_id = :next_id WHERE s.number = :number";
+    /// Returns the last id of the range of a space that a cell got last.
+    pub fn newest(space: i32, cell_id: i64) -> Option<i64> = [Latest]
         "SELECT upper(r.id_range) - 1 FROM claims.leased_id_ranges r
-          WHERE r.space_number = $1 AND r.cell_id = $2 AND r.closed_at IS NULL
+          WHERE r.space_number = :space AND r.cell_id = :cell_id AND r.closed_at IS NULL
           ORDER BY r.leased_at DESC, r.first_id DESC LIMIT 1";
-    /// Returns a row if cell $2 may use a range of space $1 that ends with $3.
-    ENDS_WITH(INT4OID, INT8OID, INT8OID) =
-        "SELECT 1 FROM claims.leased_id_ranges r
-          WHERE int4range(r.space_number, r.space_number, '[]') && int4range($1, $1, '[]') AND r.id_range @> $3
-            AND r.cell_id = $2 AND r.closed_at IS NULL AND upper(r.id_range) - 1 = $3";
-    /// Returns the first id above $2 in space $1 that was given.
-    NEXT_GIVEN(INT4OID, INT8OID) =
-        "SELECT r.first_id FROM claims.leased_id_ranges r WHERE r.space_number = $1 AND r.first_id > $2 ORDER BY r.first_id LIMIT 1";
-    /// Returns when cell $2 got the range of space $1 behind which it has got $3 - 1 others. Those that an administrator has restored
-    /// do not count.
-    LEASED_BEFORE(INT4OID, INT8OID, INT4OID) =
+    /// Returns whether a cell may use a range of a space that ends with an id.
+    pub fn ends_with(space: i32, cell_id: i64, last_id: i64) -> bool = [Latest]
+        "SELECT FROM claims.leased_id_ranges r
+          WHERE int4range(r.space_number, r.space_number, '[]') && int4range(:space, :space, '[]') AND r.id_range @> :last_id
+            AND r.cell_id = :cell_id AND r.closed_at IS NULL AND upper(r.id_range) - 1 = :last_id";
+    /// Returns the first id above `after` in a space that was given.
+    pub fn next_given(space: i32, after: i64) -> Option<i64> = [Latest]
+        "SELECT r.first_id FROM claims.leased_id_ranges r WHERE r.space_number = :space AND r.first_id > :after ORDER BY r.first_id LIMIT 1";
+    /// Returns when a cell got the range of a space behind which it has got `count` - 1 others. `None` if it has got fewer. Those that an
+    /// administrator has restored do not count.
+    pub fn leased_before(space: i32, cell_id: i64, count: i32) -> Option<Moment> = [Latest]
         "SELECT r.leased_at FROM claims.leased_id_ranges r
-          WHERE r.space_number = $1 AND r.cell_id = $2 AND NOT r.restored
-          ORDER BY r.leased_at DESC OFFSET $3 - 1 LIMIT 1";
-    /// Returns the range of space $1 that call $3 of cell $2 got.
-    DRAWN(INT4OID, INT8OID, INT8OID) =
-        "SELECT lower(r.id_range), upper(r.id_range) - 1 FROM claims.leased_id_ranges r
-          WHERE r.space_number = $1 AND r.cell_id = $2 AND r.call_number = $3 ORDER BY r.leased_at DESC LIMIT 1";
-    GIVE(INT4OID, INT8OID, INT8OID, INT8OID, BOOLOID, INT8OID) =
+          WHERE r.space_number = :space AND r.cell_id = :cell_id AND NOT r.restored
+          ORDER BY r.leased_at DESC OFFSET :count - 1 LIMIT 1";
+    /// Returns the range of a space that a call of a cell got.
+    fn drawn_range(space: i32, cell_id: i64, call: i64) -> Option<Range> = [Latest]
+        "SELECT lower(r.id_range) AS first, upper(r.id_range) - 1 AS last FROM claims.leased_id_ranges r
+          WHERE r.space_number = :space AND r.cell_id = :cell_id AND r.call_number = :call ORDER BY r.leased_at DESC LIMIT 1";
+    fn give_range(space: i32, cell_id: i64, first: i64, last: i64, is_restored: bool, call: Option<i64>) = [Statement]
         "INSERT INTO claims.leased_id_ranges (space_number, cell_id, id_range, restored, call_number)
-         VALUES ($1, $2, int8range($3, $4, '[]'), $5, $6)";
-    /// Returns the holder of a range of space $1 that overlaps ids $2 to $3.
-    HOLDER(INT4OID, INT8OID, INT8OID) =
+         VALUES (:space, :cell_id, int8range(:first, :last, '[]'), :is_restored, :call)";
+    /// Returns the holder of a range of a space that overlaps these ids.
+    fn holder_of(space: i32, first: i64, last: i64) -> Option<i64> = [Latest]
         "SELECT r.cell_id FROM claims.leased_id_ranges r
-          WHERE int4range(r.space_number, r.space_number, '[]') && int4range($1, $1, '[]') AND r.id_range && int8range($2, $3, '[]')
+          WHERE int4range(r.space_number, r.space_number, '[]') && int4range(:space, :space, '[]') AND r.id_range && int8range(:first, :last, '[]')
           LIMIT 1";
-    /// Returns what cell $2 may do with ids $3 to $4 of the space named $1.
-    STATE(TEXTOID, INT8OID, INT8OID, INT8OID) =
-        "SELECT CASE WHEN count(*) FILTER (WHERE r.cell_id <> $2) > 0 THEN 'foreign'
+    fn state_of(name: &str, cell_id: i64, first: i64, last: i64) -> Option<String> = [Latest]
+        "SELECT CASE WHEN count(*) FILTER (WHERE r.cell_id <> :cell_id) > 0 THEN 'foreign'
                      WHEN count(*) FILTER (WHERE r.closed_at IS NOT NULL) > 0 THEN 'closed'
-                     WHEN range_agg(r.id_range) @> int8range($3, $4, '[]') THEN 'leased'
+                     WHEN range_agg(r.id_range) @> int8range(:first, :last, '[]') THEN 'leased'
                      ELSE 'unknown' END
            FROM claims.leased_id_ranges r JOIN claims.id_spaces s ON s.number = r.space_number
-          WHERE s.name = $1 AND r.id_range && int8range($3, $4, '[]')";
-}
-
-shared_statement! {
-    CLOSE(INT8OID) =
-        "UPDATE claims.leased_id_ranges r SET closed_at = clock_timestamp() WHERE r.cell_id = $1 AND r.closed_at IS NULL";
+          WHERE s.name = :name AND r.id_range && int8range(:first, :last, '[]')";
+    /// Forbids all databases of a cell to use the ranges that it was given.
+    pub fn close(cell_id: i64) = [Statement Anywhere]
+        "UPDATE claims.leased_id_ranges r SET closed_at = clock_timestamp() WHERE r.cell_id = :cell_id AND r.closed_at IS NULL";
 }
 
 /// The most that one cell may lease of a space.
@@ -109,83 +129,43 @@ pub struct NewSpace<'n> {
 
 /// Adds a space. Returns whether there was none of this name. Waits for other transactions that add one.
 pub fn add(connection: &Connection, new: &NewSpace) -> bool {
-    connection.run(&LOCK_SPACES, View::Statement, []);
+    lock_spaces(connection);
     let Space { first_id, last_id, block_size, .. } = *new.space;
     let SpaceLimits { max_range, ranges_per_day } = new.limits;
-    let values = [
-        new.name.into(),
-        first_id.into(),
-        last_id.into(),
-        block_size.into(),
-        max_range.into(),
-        ranges_per_day.into(),
-        new.reason.into(),
-        new.role.into(),
-    ];
-    connection.run(&ADD, View::LatestToWrite, values).count() == 1
+    insert(connection, new.name, first_id, last_id, block_size, max_range, ranges_per_day, new.reason, new.role)
 }
 
 /// Lets a space grow up to an id, and sets its limits.
 pub fn grow(connection: &Connection, number: i32, last_id: i64, limits: SpaceLimits) {
-    let SpaceLimits { max_range, ranges_per_day } = limits;
-    let values = [number.into(), last_id.into(), max_range.into(), ranges_per_day.into()];
-    connection.run(&GROW, View::Statement, values);
-}
-
-/// Returns a space as it is committed now.
-pub fn find(connection: &Connection, name: &str) -> Option<ExistingSpace> {
-    connection.run(&SPACE, View::Latest, [name.into()]).first(|row| existing(&row))
-}
-
-/// Returns a space. Locks its row until the transaction ends, and waits for other transactions that have locked it.
-pub fn lock(connection: &Connection, name: &str) -> Option<ExistingSpace> {
-    connection.run(&LOCK_SPACE, View::Statement, [name.into()]).first(|row| existing(&row))
+    set_limits(connection, number, last_id, limits.max_range, limits.ranges_per_day);
 }
 
 /// Like [`lock`], by the number of the space. Also returns its name.
 pub fn lock_number(connection: &Connection, number: i32) -> Option<(String, ExistingSpace)> {
-    connection.run(&LOCK_NUMBER, View::Statement, [number.into()]).first(|row| (row.must(9), existing(&row)))
+    lock_by_number(connection, number).map(|row| (row.name.clone(), ExistingSpace::from(row)))
 }
 
-fn existing(row: &Row) -> ExistingSpace {
-    let xmin: i64 = row.must(8);
-    ExistingSpace {
-        number: row.must(1),
-        space: Space { first_id: row.must(2), last_id: row.must(3), block_size: row.must(4), next_id: row.must(5) },
-        limits: SpaceLimits { max_range: row.must(6), ranges_per_day: row.must(7) },
-        is_own: u32::try_from(xmin).is_ok_and(xact::is_own),
+impl Record for ExistingSpace {
+    fn read(row: &Row) -> Self {
+        SpaceRow::read(row).into()
     }
 }
 
-pub fn exists(connection: &Connection, name: &str) -> bool {
-    connection.run(&SPACE, View::Latest, [name.into()]).count() > 0
-}
-
-/// Returns the last id of the range that a cell got last.
-pub fn newest(connection: &Connection, space: i32, cell_id: i64) -> Option<i64> {
-    connection.run(&NEWEST, View::Latest, [space.into(), cell_id.into()]).first(|row| row.must(1))
-}
-
-/// Returns whether a cell may use a range that ends with an id.
-pub fn ends_with(connection: &Connection, space: i32, cell_id: i64, last_id: i64) -> bool {
-    connection.run(&ENDS_WITH, View::Latest, [space.into(), cell_id.into(), last_id.into()]).count() > 0
-}
-
-/// Returns the first id above `after` that was given.
-pub fn next_given(connection: &Connection, space: i32, after: i64) -> Option<i64> {
-    connection.run(&NEXT_GIVEN, View::Latest, [space.into(), after.into()]).first(|row| row.must(1))
-}
-
-/// Returns when a cell got the range of a space behind which it has got `count` - 1 others. `None` if it has got fewer.
-pub fn leased_before(connection: &Connection, space: i32, cell_id: i64, count: i32) -> Option<Moment> {
-    let values = [space.into(), cell_id.into(), count.into()];
-    connection.run(&LEASED_BEFORE, View::Latest, values).first(|row| row.must(1))
+impl From<SpaceRow> for ExistingSpace {
+    fn from(row: SpaceRow) -> Self {
+        let SpaceRow { number, first_id, last_id, block_size, next_id, max_range, ranges_per_day, xmin, .. } = row;
+        ExistingSpace {
+            number,
+            space: Space { first_id, last_id, block_size, next_id },
+            limits: SpaceLimits { max_range, ranges_per_day },
+            is_own: u32::try_from(xmin).is_ok_and(xact::is_own),
+        }
+    }
 }
 
 /// Returns the range that a call has got.
 pub fn drawn(connection: &Connection, space: i32, cell_id: i64, call: i64) -> Option<(i64, i64)> {
-    let values = [space.into(), cell_id.into(), call.into()];
-    connection.run(&DRAWN, View::Latest, values).first(|row| (row.must(1), row.must(2)))
+    drawn_range(connection, space, cell_id, call).map(|range| (range.first, range.last))
 }
 
 /// A range to give to a cell, and the id from which the space continues after it.
@@ -199,27 +179,20 @@ pub struct RangeToGive {
 /// Gives a range of a space to a cell. Raises 23P01 if any id of it was given before.
 pub fn give(connection: &Connection, space: i32, range: &RangeToGive, given_by: GivenBy) {
     let RangeToGive { cell_id, first, last, next_id } = *range;
-    connection.run(&MOVE_ON, View::Statement, [space.into(), next_id.into()]);
+    move_on(connection, space, next_id);
     let (is_restored, call) = match given_by {
         GivenBy::Call(call) => (false, Some(call)),
         GivenBy::Restore => (true, None),
     };
-    let values = [space.into(), cell_id.into(), first.into(), last.into(), is_restored.into(), call.into()];
-    connection.run(&GIVE, View::Statement, values);
+    give_range(connection, space, cell_id, first, last, is_restored, call);
 }
 
 /// Returns a cell that was given some of the ids.
 pub fn holder(connection: &Connection, space: i32, (first, last): (i64, i64)) -> Option<i64> {
-    connection.run(&HOLDER, View::Latest, [space.into(), first.into(), last.into()]).first(|row| row.must(1))
+    holder_of(connection, space, first, last)
 }
 
 /// Returns what a cell may do with ids: `leased`, `closed`, `foreign` or `unknown`.
 pub fn state(connection: &Connection, name: &str, cell_id: i64, (first, last): (i64, i64)) -> Option<String> {
-    let values = [name.into(), cell_id.into(), first.into(), last.into()];
-    connection.run(&STATE, View::Latest, values).first(|row| row.must(1))
-}
-
-/// Forbids all databases of a cell to use the ranges that it was given.
-pub fn close(connection: &Connection, cell_id: i64) {
-    connection.run(&CLOSE, View::Statement, [cell_id.into()]);
+    state_of(connection, name, cell_id, first, last)
 }

@@ -12,46 +12,47 @@ use crate::tables::rows::known_or_raised;
 use crate::tables::rows::leases::{Ending, ExistingLease, ListedLease};
 use pg::clock::Moment;
 use pg::index::{KeyPart, KeyValue};
-use pg::spi::{Connection, Value, View};
-use pg::statement::{shard_statement, shared_statement};
-use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
+use pg::query::{query, record};
+use pg::spi::{Connection, View};
 use pg::{in_flight, lock};
 
 /// A page of leases: at most the requested number, with at most the given bytes of payload, and at least one. Payloads are not
 /// detoasted before the page is known. The leases are read in the order of the index.
 macro_rules! lease_page {
-    ($condition:literal, $limit:literal, $bytes:literal) => {
+    ($condition:literal) => {
         concat!(
             "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid
                FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
-                       FROM (SELECT * FROM claims.claim_leases WHERE ", $condition, "
-                              ORDER BY created_at FETCH FIRST (", $limit, ") ROWS WITH TIES) l
+                       FROM (SELECT * FROM claims.claim_leases WHERE ",
+            $condition,
+            "                 ORDER BY created_at FETCH FIRST (:most) ROWS WITH TIES) l
                      WINDOW so_far AS (ORDER BY l.created_at, l.uuid ROWS UNBOUNDED PRECEDING)) page
-              WHERE nth <= ", $limit, " AND (nth = 1 OR bytes <= ", $bytes, ") ORDER BY created_at, uuid"
+              WHERE nth <= :most AND (nth = 1 OR bytes <= :bytes) ORDER BY created_at, uuid"
         )
     };
 }
 
-shared_statement! {
-    /// Returns the state of leases: outstanding, or the outcome.
-    STATE(UUIDARRAYOID) =
-        "SELECT uuid, creator_id, NULL::text, request_digest FROM claims.claim_leases WHERE uuid = ANY ($1)
-         UNION ALL
-         SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY ($1)";
-    /// Returns a page of a cell's leases, oldest first, up to $5 of them and $6 bytes of payload.
-    LEASE_PAGE(INT8OID, TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
-        "creator_id = $1 AND created_at >= $2 AND (created_at, uuid) > ($2, $3) AND created_at >= $4", "$5", "$6");
-    /// Returns a page of all cells' leases, oldest first, up to $4 of them and $5 bytes of payload.
-    LEASE_PAGE_OF_ALL(TIMESTAMPTZOID, UUIDOID, TIMESTAMPTZOID, INT8OID, INT8OID) = lease_page!(
-        "(created_at, uuid) > ($1, $2) AND created_at >= $3", "$4", "$5");
+record! {
+    /// The state of a lease: outstanding, or the outcome.
+    struct StateRow { uuid: Uuid, creator_id: i64, outcome: Option<String>, request_digest: Option<Vec<u8>> }
 }
 
-shard_statement! {
-    /// Inserts the key of a lease that never began, to fence it. A fence passes through both unique keys, that of the outstanding
-    /// lease and that of the outcome. So it conflicts with every begin of the same uuid, whether that is open, committed, or yet
-    /// to come.
-    PASS_KEY(UUIDOID, INT8OID) =
-        "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES ($1, $2, '{}') ON CONFLICT DO NOTHING";
+query! {
+    fn states(leases: &[Uuid]; view) -> Vec<StateRow> = [view Anywhere]
+        "SELECT uuid, creator_id, NULL::text AS outcome, request_digest FROM claims.claim_leases WHERE uuid = ANY (:leases)
+         UNION ALL
+         SELECT lease_uuid, creator_id, outcome, request_digest FROM claims.lease_outcomes WHERE lease_uuid = ANY (:leases)";
+    /// Returns a page of a cell's leases after the one that was created at `at`, oldest first.
+    fn page_of_cell(cell_id: i64, at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
+        lease_page!("creator_id = :cell_id AND created_at >= :at AND (created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+    /// Like [`page_of_cell`], of all cells.
+    fn page_of_all(at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
+        lease_page!("(created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+    /// Inserts the key of a lease that never began, to fence it, as a row that must not stay. Returns `false` if the lease is outstanding.
+    /// A fence passes through both unique keys, that of the outstanding lease and that of the outcome. So it conflicts with every begin of
+    /// the same uuid, whether that is open, committed, or yet to come.
+    pub fn pass_key(lease: Uuid, cell_id: i64) -> bool = [Statement OneShard]
+        "INSERT INTO claims.claim_leases (uuid, creator_id, payload) VALUES (:lease, :cell_id, '{}') ON CONFLICT DO NOTHING";
 }
 
 /// Returns the states of leases, as of `view`.
@@ -60,12 +61,14 @@ pub fn existing(connection: &Connection, leases: &[Uuid], view: View) -> Vec<Exi
     if leases.is_empty() {
         return Vec::new();
     }
-    connection.run(&STATE, view, [pg_uuids(leases.iter().copied())]).map(|row| ExistingLease {
-        uuid: from_pg_uuid(row.must(1)),
-        cell_id: row.must(2),
-        outcome: row.get::<String>(3).map(|name| if name == "committed" { Ending::Commit } else { Ending::Rollback }),
-        digest: row.get(4),
-    })
+    let outcome = |name: String| if name == "committed" { Ending::Commit } else { Ending::Rollback };
+    let existing = |row: StateRow| ExistingLease {
+        uuid: row.uuid,
+        cell_id: row.creator_id,
+        outcome: row.outcome.map(outcome),
+        digest: row.request_digest,
+    };
+    states(connection, leases, view).into_iter().map(existing).collect()
 }
 
 /// Raises an error at once if the call may not wait and somebody has locked one of the tables as a whole. The lock timeouts for
@@ -75,15 +78,10 @@ pub fn refuse_locked_tables(deadline: Instant) -> Result<(), ClaimsError> {
     if deadline > Instant::now() || lock::for_writing(&WRITTEN) { Ok(()) } else { Err(TablesError::Locked.into()) }
 }
 
-/// Inserts the key of a lease, as a row that must not stay. Returns `false` if the lease is outstanding.
-pub fn pass_key(connection: &Connection, lease: Uuid, cell_id: i64) -> bool {
-    connection.run(&PASS_KEY, View::Statement, [pg_uuid(lease).into(), cell_id.into()]).count() == 1
-}
-
 /// Returns whether another open transaction is beginning, fencing or settling a lease, from its row in a table: `claim_leases` or
 /// one of its shards.
 pub fn is_in_flight_in(table: &CStr, lease: Uuid) -> bool {
-    let key = [KeyPart { column: c"uuid", value: KeyValue::Uuid(pg_uuid(lease)) }];
+    let key = [KeyPart { column: c"uuid", value: KeyValue::Uuid(lease) }];
     known_or_raised(in_flight::is_in_flight(table, &key), "claims.claim_leases (uuid)")
 }
 
@@ -95,26 +93,9 @@ pub fn page(
     created_after: Moment,
     limit: i64,
 ) -> Vec<ListedLease> {
-    let position = || -> [Value; 5] {
-        let bytes = PAGE_BYTES as i64;
-        [
-            Moment(after.created_at).into(),
-            pg_uuid(after.lease_uuid).into(),
-            created_after.into(),
-            limit.into(),
-            bytes.into(),
-        ]
-    };
-    let rows = match cell_id {
-        Some(cell_id) => connection.run(&LEASE_PAGE, View::Caller, [cell_id.into()].into_iter().chain(position())),
-        None => connection.run(&LEASE_PAGE_OF_ALL, View::Caller, position()),
-    };
-    rows.map(|row| ListedLease {
-        uuid: row.must(1),
-        cell_id: row.must(2),
-        created_at: row.must(3),
-        updated_at: row.must(4),
-        payload: row.must(5),
-        cell_xid: row.get(6),
-    })
+    let (at, uuid, bytes) = (Moment(after.created_at), after.lease_uuid, PAGE_BYTES as i64);
+    match cell_id {
+        Some(cell_id) => page_of_cell(connection, cell_id, at, uuid, created_after, limit, bytes),
+        None => page_of_all(connection, at, uuid, created_after, limit, bytes),
+    }
 }

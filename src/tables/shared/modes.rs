@@ -3,13 +3,19 @@
 use claims_model::mode::Mode;
 
 use pg::clock::Moment;
-use pg::spi::{Connection, View};
-use pg::statement::shared_statement;
+use pg::query::{Record, query, record};
+use pg::spi::{Connection, Row};
 
-shared_statement! {
-    ALL() = "SELECT m.cell_id, m.mode, m.reason, m.since, m.role::text FROM claims.mode_settings m";
-    SET(INT8OID, TEXTOID, TEXTOID, TEXTOID) =
-        "INSERT INTO claims.mode_settings AS m (cell_id, mode, reason, role) VALUES ($1, $2, $3, $4::name)
+record! {
+    struct ModeRow { cell_id: i64, mode: String, reason: String, since: Moment, role: String }
+}
+
+query! {
+    /// Returns all modes that were set. An unknown mode counts as the strictest one.
+    pub fn all() -> Vec<ModeSetting> = [Latest Anywhere]
+        "SELECT m.cell_id, m.mode, m.reason, m.since, m.role::text FROM claims.mode_settings m";
+    fn put(cell_id: i64, mode: &str, reason: &str, role: &str) = [Statement Anywhere]
+        "INSERT INTO claims.mode_settings AS m (cell_id, mode, reason, role) VALUES (:cell_id, :mode, :reason, :role::name)
          ON CONFLICT (cell_id) DO UPDATE
          SET mode = excluded.mode, reason = excluded.reason, role = excluded.role, since = excluded.since";
 }
@@ -26,19 +32,15 @@ pub struct ModeSetting {
     pub role: String,
 }
 
-/// Returns all modes that were set. An unknown mode counts as the strictest one.
-pub fn all(connection: &Connection) -> Vec<ModeSetting> {
-    connection.run(&ALL, View::Latest, []).map(|row| ModeSetting {
-        cell_id: Some(row.must(1)).filter(|cell_id| *cell_id != EVERYBODY),
-        mode: Mode::named(&row.must::<String>(2)).unwrap_or(Mode::ReadOnly),
-        reason: row.must(3),
-        since: row.must(4),
-        role: row.must(5),
-    })
+impl Record for ModeSetting {
+    fn read(row: &Row) -> Self {
+        let ModeRow { cell_id, mode, reason, since, role } = ModeRow::read(row);
+        let mode = Mode::named(&mode).unwrap_or(Mode::ReadOnly);
+        ModeSetting { mode, cell_id: Some(cell_id).filter(|cell_id| *cell_id != EVERYBODY), reason, since, role }
+    }
 }
 
 /// Sets the mode of a cell, or of all cells. Waits for another transaction that sets the same one.
 pub fn set(connection: &Connection, cell_id: Option<i64>, mode: Mode, reason: &str, role: &str) {
-    let cell_id = cell_id.unwrap_or(EVERYBODY);
-    connection.run(&SET, View::Statement, [cell_id.into(), mode.name().into(), reason.into(), role.into()]);
+    put(connection, cell_id.unwrap_or(EVERYBODY), mode.name(), reason, role);
 }

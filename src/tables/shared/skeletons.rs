@@ -5,94 +5,99 @@ use std::ffi::CStr;
 
 use claims_model::Bucket;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
+use uuid::Uuid;
 
 use crate::tables::rows::known_or_raised;
 use crate::tables::rows::skeletons::{Bearers, SkeletonChange};
 use pg::in_flight::{self, FoundRow};
 use pg::index::{KeyPart, KeyValue};
-use pg::spi::{Connection, Value, View};
-use pg::statement::shared_statement;
+use pg::query::{query, record};
+use pg::spi::Connection;
 use pg::table::TableRow;
-use pg::uuid::{from_pg_uuid, pg_uuid, pg_uuids};
 
-/// Joins skeletons `s` with the rows `n` of arrays, of which $1 has the skeletons.
+record! {
+    struct BearerRow {
+        bucket_type: i32,
+        skeleton: Uuid,
+        bucket_value: String,
+        successor: Option<String>,
+        is_reserved: bool,
+    }
+}
+
+/// Joins skeletons `s` with rows `n` of arrays. The columns have the names of the arrays.
 macro_rules! listed {
-    ($columns:literal, $arrays:literal) => {
+    ($more_arrays:literal, $more_columns:literal) => {
         concat!(
-            "(SELECT * FROM unnest(",
-            $arrays,
-            ") AS n (",
-            $columns,
-            ") OFFSET 0) n WHERE s.skeleton = ANY ($1) AND s.skeleton = n.skeleton AND s.bucket_type = n.bucket_type"
+            "(SELECT * FROM unnest(:skeletons, :types, :names",
+            $more_arrays,
+            ") AS n (skeleton, bucket_type, bucket_value",
+            $more_columns,
+            ") OFFSET 0) n WHERE s.skeleton = ANY (:skeletons) AND s.skeleton = n.skeleton AND s.bucket_type = n.bucket_type"
         )
     };
 }
 
-shared_statement! {
-    UNRESERVE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "DELETE FROM claims.skeletons s USING ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.reserved = n.bucket_value");
-    /// Makes names $4 the successors of names $3: they get the skeletons when their lease commits.
-    PASS_ON(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET successor = n.successor FROM ",
-        listed!("skeleton, bucket_type, bucket_value, successor", "$1, $2, $3, $4"),
+query! {
+    fn unreserve(skeletons: &[Uuid], types: &[i32], names: &[&str]) = [Statement Anywhere] concat!(
+        "DELETE FROM claims.skeletons s USING ", listed!("", ""), " AND s.reserved = n.bucket_value");
+    /// Makes other names the successors of these: they get the skeletons when their lease commits.
+    fn name_successors(skeletons: &[Uuid], types: &[i32], names: &[&str], successors: &[&str]) -> usize = [Statement Anywhere] concat!(
+        "UPDATE claims.skeletons s SET successor = n.successor FROM ", listed!(", :successors", ", successor"),
         " AND s.bucket_value = n.bucket_value AND s.reserved = '' AND s.successor IS NULL");
-    SUCCEED(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET bucket_value = s.successor, successor = NULL FROM ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.successor = n.bucket_value");
-    STAY(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "UPDATE claims.skeletons s SET successor = NULL FROM ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.successor = n.bucket_value");
-    FREE(UUIDARRAYOID, INT4ARRAYOID, TEXTARRAYOID) = concat!(
-        "DELETE FROM claims.skeletons s USING ",
-        listed!("skeleton, bucket_type, bucket_value", "$1, $2, $3"), " AND s.bucket_value = n.bucket_value AND s.reserved = ''");
-    BEARERS(UUIDARRAYOID) =
-        "SELECT s.bucket_type, s.skeleton, s.bucket_value, s.successor, s.reserved <> '' FROM claims.skeletons s WHERE s.skeleton = ANY ($1)";
+    fn succeed(skeletons: &[Uuid], types: &[i32], names: &[&str]) = [Statement Anywhere] concat!(
+        "UPDATE claims.skeletons s SET bucket_value = s.successor, successor = NULL FROM ", listed!("", ""),
+        " AND s.successor = n.bucket_value");
+    fn stay(skeletons: &[Uuid], types: &[i32], names: &[&str]) = [Statement Anywhere] concat!(
+        "UPDATE claims.skeletons s SET successor = NULL FROM ", listed!("", ""), " AND s.successor = n.bucket_value");
+    fn free(skeletons: &[Uuid], types: &[i32], names: &[&str]) = [Statement Anywhere] concat!(
+        "DELETE FROM claims.skeletons s USING ", listed!("", ""), " AND s.bucket_value = n.bucket_value AND s.reserved = ''");
+    fn bearer_rows(skeletons: &[Uuid]) -> Vec<BearerRow> = [Latest Anywhere]
+        "SELECT s.bucket_type, s.skeleton, s.bucket_value, s.successor, s.reserved <> '' AS is_reserved
+           FROM claims.skeletons s WHERE s.skeleton = ANY (:skeletons)";
 }
 
-/// Returns the skeletons, types and names as arrays.
-pub fn arrays(skeletons: &[(Skeleton, &Bucket)]) -> [Value; 3] {
-    [
-        pg_uuids(skeletons.iter().map(|(skeleton, _)| skeleton.hash)),
-        skeletons.iter().map(|(skeleton, _)| skeleton.bucket_type).collect::<Vec<_>>().into(),
-        skeletons.iter().map(|(_, bucket)| &*bucket.value).collect::<Vec<_>>().into(),
-    ]
+/// Returns the skeletons, types and names as columns.
+pub fn columns<'b>(skeletons: &[(Skeleton, &'b Bucket)]) -> (Vec<Uuid>, Vec<i32>, Vec<&'b str>) {
+    (
+        skeletons.iter().map(|(skeleton, _)| skeleton.hash).collect(),
+        skeletons.iter().map(|(skeleton, _)| skeleton.bucket_type).collect(),
+        skeletons.iter().map(|(_, bucket)| &*bucket.value).collect(),
+    )
 }
 
 /// Makes one change to each of several skeletons. If the tables are distributed, they are in one shard.
 pub fn change(connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]) {
-    let statement = match change {
-        SkeletonChange::Unreserve => &UNRESERVE,
-        SkeletonChange::Free => &FREE,
-        SkeletonChange::PassOn => &SUCCEED,
-        SkeletonChange::Keep => &STAY,
-    };
-    connection.run(statement, View::Statement, arrays(skeletons));
+    let (skeletons, types, names) = columns(skeletons);
+    match change {
+        SkeletonChange::Unreserve => unreserve(connection, &skeletons, &types, &names),
+        SkeletonChange::Free => free(connection, &skeletons, &types, &names),
+        SkeletonChange::PassOn => succeed(connection, &skeletons, &types, &names),
+        SkeletonChange::Keep => stay(connection, &skeletons, &types, &names),
+    }
 }
 
 /// Passes skeletons on from names that are given up to new names. Returns how many. If the tables are distributed, they are in one shard.
 pub fn pass_on(connection: &Connection, new: &[&NewSkeleton]) -> usize {
     let of = new.iter().filter_map(|new| Some((new.skeleton, new.predecessor?))).collect::<Vec<_>>();
     let successors: Vec<_> = new.iter().map(|new| &*new.bucket.value).collect();
-    let values = arrays(&of).into_iter().chain([successors.into()]);
-    connection.run(&PASS_ON, View::Statement, values).count()
+    let (skeletons, types, names) = columns(&of);
+    name_successors(connection, &skeletons, &types, &names, &successors)
 }
 
 /// Returns the names that have skeletons, as committed now. Takes no locks.
 pub fn bearers(connection: &Connection, skeletons: &[Skeleton]) -> HashMap<Skeleton, Bearers> {
-    let rows = connection.run(&BEARERS, View::Latest, [pg_uuids(skeletons.iter().map(|skeleton| skeleton.hash))]);
+    let hashes: Vec<Uuid> = skeletons.iter().map(|skeleton| skeleton.hash).collect();
     let mut found: HashMap<Skeleton, Bearers> = HashMap::new();
-    rows.map(|row| {
-        let bucket_type: i32 = row.must(1);
+    for BearerRow { bucket_type, skeleton, bucket_value, successor, is_reserved } in bearer_rows(connection, &hashes) {
         let bucket = |value: String| Bucket { bucket_type, value: value.into() };
-        let bearers = found.entry(Skeleton { bucket_type, hash: from_pg_uuid(row.must(2)) }).or_default();
-        let name = bucket(row.must(3));
-        if row.must(5) {
-            bearers.reserved.push(name);
+        let bearers = found.entry(Skeleton { bucket_type, hash: skeleton }).or_default();
+        if is_reserved {
+            bearers.reserved.push(bucket(bucket_value));
         } else {
-            (bearers.bearer, bearers.successor) = (Some(name), row.get::<String>(4).map(bucket));
+            (bearers.bearer, bearers.successor) = (Some(bucket(bucket_value)), successor.map(bucket));
         }
-    });
+    }
     found
 }
 
@@ -121,7 +126,7 @@ const INDEX: &str = "claims.skeletons (skeleton, bucket_type, reserved)";
 /// Returns the key that all rows of a skeleton share: the first columns of the primary key.
 fn key(skeleton: Skeleton) -> [KeyPart<'static>; 2] {
     [
-        KeyPart { column: c"skeleton", value: KeyValue::Uuid(pg_uuid(skeleton.hash)) },
+        KeyPart { column: c"skeleton", value: KeyValue::Uuid(skeleton.hash) },
         KeyPart { column: c"bucket_type", value: KeyValue::Int4(skeleton.bucket_type) },
     ]
 }

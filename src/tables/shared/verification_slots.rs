@@ -6,9 +6,9 @@ use std::ffi::CStr;
 use crate::tables::rows::known_or_raised;
 use pg::clock::Moment;
 use pg::in_flight;
+use pg::query::query;
 use pg::settings::LockWaits;
-use pg::spi::{Connection, View};
-use pg::statement::shared_statement;
+use pg::spi::Connection;
 use pg::subtransaction::subtransaction;
 
 const TABLE: &CStr = c"verification_slots";
@@ -16,18 +16,18 @@ const TABLE: &CStr = c"verification_slots";
 const LOCK_TIMEOUT_MS: i64 = 5000;
 
 // Also where the claims are distributed the slots are a table of one node.
-shared_statement! {
-    /// Holds a slot for cell $1 for $2 seconds.
-    HOLD(INT8OID, INT4OID) =
+query! {
+    /// Holds a slot for a cell.
+    fn hold_slot(cell_id: i64, seconds: i32) = [LatestToWrite Anywhere]
         "INSERT INTO claims.verification_slots (cell_id, held_until)
-         VALUES ($1, clock_timestamp() + make_interval(secs => $2))
+         VALUES (:cell_id, clock_timestamp() + make_interval(secs => :seconds))
          ON CONFLICT (cell_id) DO UPDATE SET held_until = excluded.held_until";
-    /// Deletes the slot of cell $1, and those of cells that are gone, unless an open transaction has them.
-    GIVE_BACK(INT8OID) =
+    /// Deletes the slot of a cell, and those of cells that are gone, unless an open transaction has them.
+    fn give_back(cell_id: i64) = [LatestToWrite Anywhere]
         "WITH gone AS MATERIALIZED (
              SELECT s.cell_id FROM claims.verification_slots s
-              WHERE s.held_until < clock_timestamp() - interval '1 day' AND s.cell_id <> $1 FOR UPDATE SKIP LOCKED)
-         DELETE FROM claims.verification_slots s WHERE s.cell_id = $1 OR s.cell_id IN (SELECT g.cell_id FROM gone g)";
+              WHERE s.held_until < clock_timestamp() - interval '1 day' AND s.cell_id <> :cell_id FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.verification_slots s WHERE s.cell_id = :cell_id OR s.cell_id IN (SELECT g.cell_id FROM gone g)";
 }
 
 /// Holds a slot of this node for a cell, or holds it for longer. Returns `false` if the other cells have all of them; a limit of 0
@@ -35,7 +35,7 @@ shared_statement! {
 pub fn hold(connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
     let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
     if seconds == 0 {
-        connection.run(&GIVE_BACK, View::LatestToWrite, [cell_id.into()]);
+        give_back(connection, cell_id);
         return true;
     }
     take(connection, cell_id, seconds, limit)
@@ -46,7 +46,7 @@ pub fn hold(connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> 
 /// are too many. If two calls meet, both may get none, and try again later.
 fn take(connection: &Connection, cell_id: i64, seconds: i32, limit: i64) -> bool {
     let taken = subtransaction(&[], || {
-        connection.run(&HOLD, View::LatestToWrite, [cell_id.into(), seconds.into()]);
+        hold_slot(connection, cell_id, seconds);
         let is_one_too_many = limit != 0 && held_by_others(cell_id) >= limit;
         if is_one_too_many { Err(()) } else { Ok(()) }
     });

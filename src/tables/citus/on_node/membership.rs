@@ -14,16 +14,23 @@ use crate::error::ClaimsError;
 use crate::tables::citus::catalog;
 use crate::tables::errors::DistributionError;
 use pg::prelude::*;
-use pg::spi::{self, Connection, Value};
-use pg::statement::shard_statement;
+use pg::query::{query, record};
+use pg::spi::{self, Connection};
 use pg::transaction_end::Hooks;
 use pg::{compatibility, session};
 
-shard_statement! {
-    SHARD_OF_TABLE(OIDOID) = "SELECT substring(c.relname FROM '_([0-9]+)$')::int8 FROM pg_class c WHERE c.oid = $1";
-    IS_CURRENT(INT8OID, INT8OID) =
-        "SELECT $1 IS NULL OR EXISTS (SELECT FROM pg_dist_node n WHERE n.nodeid = $1),
-                EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_local_group g ON g.groupid = p.groupid WHERE p.shardid = $2)";
+record! {
+    struct Membership { is_member: bool, has_shard: bool }
+}
+
+query! {
+    /// Returns the number in the name of a shard.
+    fn shard_of_table(table: Oid) -> Option<Option<i64>> = [Statement Node]
+        "SELECT substring(c.relname FROM '_([0-9]+)$')::int8 FROM pg_class c WHERE c.oid = :table";
+    /// Returns whether a node belongs to the cluster, and whether this node has a shard.
+    fn membership(node: Option<i64>, shard: i64) -> Option<Membership> = [Statement Node]
+        "SELECT :node IS NULL OR EXISTS (SELECT FROM pg_dist_node n WHERE n.nodeid = :node) AS is_member,
+                EXISTS (SELECT FROM pg_dist_placement p JOIN pg_dist_local_group g ON g.groupid = p.groupid WHERE p.shardid = :shard) AS has_shard";
 }
 
 thread_local! {
@@ -50,13 +57,11 @@ pub fn require_current(connection: &Connection, shard: i64) -> Result<(), Claims
         return Ok(());
     }
     let asking = asking_node();
-    let values: [Value; 2] = [asking.into(), shard.into()];
-    let found = IS_CURRENT.with(|statement| {
-        connection.run_here(statement, values).first(|row| (row.must::<bool>(1), row.must::<bool>(2)))
-    });
-    match found {
-        Some((false, _)) => Err(DistributionError::NotAMember { node: asking.unwrap_or_default() }.into()),
-        Some((true, true)) => {
+    match membership(connection, asking, shard) {
+        Some(Membership { is_member: false, .. }) => {
+            Err(DistributionError::NotAMember { node: asking.unwrap_or_default() }.into())
+        }
+        Some(Membership { has_shard: true, .. }) => {
             CHECKED.with_borrow_mut(|checked| checked.insert(shard));
             Ok(())
         }
@@ -72,8 +77,7 @@ fn is_current_shard(shard_table: Option<Oid>) -> Result<bool, ErrorReport> {
     compatibility::require();
     let table = required(shard_table, "shard_table")?;
     spi::connect(|connection| {
-        let shard = SHARD_OF_TABLE
-            .with(|statement| connection.run_here(statement, [table.into()]).first(|row| row.get::<i64>(1)).flatten());
+        let shard = shard_of_table(connection, table).flatten();
         // The table itself where it is not distributed.
         shard.map_or(Ok(()), |shard| require_current(connection, shard))
     })?;

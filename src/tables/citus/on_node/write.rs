@@ -8,24 +8,39 @@
 use std::collections::BTreeMap;
 
 use claims_model::{BadInput, Problem};
+use uuid::Uuid;
 
 use super::membership::require_current;
 use crate::arguments::required;
 use crate::error::ClaimsError;
 use crate::tables::citus::shards;
+use crate::tables::rows::buckets::NewClaims;
 use crate::tables::rows::claims::{ACTIVE, HeldFor};
 use pg::clock::Moment;
 use pg::compatibility;
 use pg::prelude::*;
-use pg::spi::{self, Connection, Value};
+use pg::spi::{self, Connection};
+use pg::uuid::from_pg_uuid;
 
 /// Returns the elements of an array argument, which must not contain NULLs.
 fn list<T>(argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
     required(argument, name)?.into_iter().map(|element| required(element, name)).collect()
 }
 
-/// An array argument, as a function that selects some of its elements.
-type Column = Box<dyn Fn(&[usize]) -> Value>;
+/// Returns the elements of an array argument, which must not contain NULLs, as uuids.
+fn uuids(argument: Option<Vec<Option<PgUuid>>>, name: &str) -> Result<Vec<Uuid>, ClaimsError> {
+    Ok(list(argument, name)?.into_iter().map(from_pg_uuid).collect())
+}
+
+/// Returns the elements of a column at the positions of rows.
+fn at<T: Copy>(column: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|row| column[*row]).collect()
+}
+
+/// Like [at], for texts.
+fn texts<'c>(column: &'c [String], rows: &[usize]) -> Vec<&'c str> {
+    rows.iter().map(|row| column[*row].as_str()).collect()
+}
 
 /// The further rows to write on a node.
 struct Rows {
@@ -55,20 +70,14 @@ impl Rows {
         Ok(Rows { length: parts.len(), by_shard })
     }
 
-    fn column<T: Clone + 'static>(&self, argument: Option<Vec<Option<T>>>, name: &str) -> Result<Column, ClaimsError>
-    where
-        Value: From<Vec<T>>,
-    {
+    fn column<T>(&self, argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
         self.column_of(list(argument, name)?, name)
     }
 
-    /// Returns a column of the rows, from a list with an element for each row.
-    fn column_of<T: Clone + 'static>(&self, list: Vec<T>, name: &str) -> Result<Column, ClaimsError>
-    where
-        Value: From<Vec<T>>,
-    {
+    /// Returns a column of the rows, which must have an element for each row.
+    fn column_of<T>(&self, list: Vec<T>, name: &str) -> Result<Vec<T>, ClaimsError> {
         require_length(list.len(), self.length, name)?;
-        Ok(Box::new(move |rows| rows.iter().map(|row| list[*row].clone()).collect::<Vec<T>>().into()))
+        Ok(list)
     }
 
     /// Calls `write` for each shard, with the positions of its rows. Returns the number of rows written.
@@ -124,19 +133,27 @@ fn create_on_node(
     let cell_id = required(cell_id, "cell_id")?;
     let made_at = Moment::from(required(made_at, "made_at")?);
     let rows = Rows::of(position, parts, shards)?;
-    let columns = [
-        rows.column(uuids, "uuids")?,
-        rows.column(bucket_types, "bucket_types")?,
-        rows.column(bucket_values, "bucket_values")?,
-        rows.column(subject_types, "subject_types")?,
-        rows.column(subject_ids, "subject_ids")?,
-        rows.column(source_types, "source_types")?,
-        rows.column(source_ids, "source_ids")?,
-        rows.column_of(required(display_values, "display_values")?, "display_values")?,
-    ];
+    let lease = lease_uuid.map(from_pg_uuid);
+    let uuids = rows.column_of(self::uuids(uuids, "uuids")?, "uuids")?;
+    let bucket_types = rows.column(bucket_types, "bucket_types")?;
+    let bucket_values = rows.column(bucket_values, "bucket_values")?;
+    let subject_types = rows.column(subject_types, "subject_types")?;
+    let subject_ids = rows.column(subject_ids, "subject_ids")?;
+    let source_types = rows.column(source_types, "source_types")?;
+    let source_ids = rows.column(source_ids, "source_ids")?;
+    let display_values = rows.column_of(required(display_values, "display_values")?, "display_values")?;
     Ok(rows.write(|connection, shard, rows| {
-        let origin = [lease_uuid.into(), cell_id.into(), made_at.into()];
-        shards::create(connection, shard, status, origin, columns.each_ref().map(|column| column(rows)))
+        let new = NewClaims {
+            uuid: at(&uuids, rows),
+            bucket_type: at(&bucket_types, rows),
+            bucket_value: texts(&bucket_values, rows),
+            subject_type: at(&subject_types, rows),
+            subject_id: texts(&subject_ids, rows),
+            source_type: at(&source_types, rows),
+            source_id: texts(&source_ids, rows),
+            display_value: rows.iter().map(|row| display_values[*row].as_deref()).collect(),
+        };
+        shards::create(connection, shard, lease, cell_id, made_at, status, new)
     })?)
 }
 
@@ -161,13 +178,16 @@ fn settle_on_node(
     let anchor = (required(anchor_type, "anchor_type")?, required(anchor_value, "anchor_value")?);
     let anchors = list(anchor_types, "anchor_types")?.into_iter().zip(list(anchor_values, "anchor_values")?);
     let Some(position) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
-    let (leases, status) = (list(leases, "leases")?, required(status, "status")?);
+    let (leases, status) = (uuids(leases, "leases")?, required(status, "status")?);
     let settled_at = settled_at.map(Moment::from);
     let rows = Rows::of(position, parts, shards)?;
     let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
     Ok(rows.write(|connection, shard, rows| {
-        let held = [leases.clone().into(), types(rows), values(rows), status.into()];
-        shards::settle(connection, shard, held, settled_at)
+        let (types, values) = (at(&types, rows), texts(&values, rows));
+        match settled_at {
+            Some(settled_at) => shards::activate(connection, shard, &leases, &types, &values, status, settled_at),
+            None => shards::remove(connection, shard, &leases, &types, &values, status),
+        }
     })?)
 }
 
@@ -187,9 +207,10 @@ fn put_outcome_on_node(
     let (shard, outcome) = (required(shard, "shard")?, required(outcome, "outcome")?);
     require_shard(shard)?;
     let settled_at = Moment::from(required(settled_at, "settled_at")?);
-    let values: [Value; 5] = [lease.into(), cell_id.into(), request_digest.into(), outcome.into(), settled_at.into()];
     Ok(spi::connect(|connection| {
         require_current(connection, shard)?;
-        Ok::<_, ClaimsError>(shards::put_outcome(connection, shard, values) == 1)
+        let lease = from_pg_uuid(lease);
+        let put = shards::put_outcome(connection, shard, lease, cell_id, request_digest, outcome, settled_at);
+        Ok::<_, ClaimsError>(put == 1)
     })?)
 }
