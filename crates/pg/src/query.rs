@@ -193,7 +193,7 @@ pub struct OfShards(RefCell<HashMap<i64, &'static Statement>>);
 impl OfShards {
     pub fn of(&self, shard: i64, text: &str, types: &'static [&'static [pg_sys::Oid]]) -> &'static Statement {
         let new = || Statement::leaked(text.replace("SHARD", &shard.to_string()), types, Reach::Node);
-        *self.0.borrow_mut().entry(shard).or_insert_with(new)
+        self.0.borrow_mut().entry(shard).or_insert_with(new)
     }
 }
 
