@@ -130,11 +130,11 @@ CEILINGS = {
     "functions that take the tables": 3,
     "functions that take the tables and a connection": 0,
     "functions with six or more parameters": 9,
-    "columns read by number": 314,
-    "parameters of statements by number": 793,
-    "statements that write claims": 22,
-    "names of types declared more than once": 10,
-    "lines of code": 44060,
+    "columns read by number": 2,
+    "parameters of statements by number": 8,
+    "statements that write claims": 10,
+    "names of types declared more than once": 9,
+    "lines of code": 44007,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 
