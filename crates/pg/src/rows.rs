@@ -22,8 +22,8 @@ pub struct Rows<'c> {
     /// The subtransaction that has read the rows, and the number of rolled-back subtransactions by then.
     read_in: pg_sys::SubTransactionId,
     rollbacks: usize,
-    /// Whether the columns that the fields of the first row have named are in the order of the fields.
-    is_in_order: Cell<bool>,
+    /// Whether the columns are in the order of the fields that have named them. `None` before the first row is read by names.
+    is_in_order: Cell<Option<bool>>,
     /// Borrows the connection.
     connection: PhantomData<&'c ()>,
 }
@@ -43,7 +43,7 @@ impl Rows<'_> {
                 connected_in: connections::connected_in(level),
                 read_in: pg_sys::GetCurrentSubTransactionId(),
                 rollbacks: connections::rollbacks(),
-                is_in_order: Cell::new(true),
+                is_in_order: Cell::new(None),
                 connection: PhantomData,
             }
         }
@@ -133,10 +133,14 @@ impl Row<'_> {
     pub fn field<T: RowField>(&self, name: &str, columns: &mut RangeFrom<i32>) -> T {
         let expected = columns.next().unwrap_or(1);
         let is_named = |column: i32| self.name(column).is_some_and(|bytes| bytes == name.as_bytes());
-        let column = if self.index > 0 && self.rows.is_in_order.get() || is_named(expected) {
+        let is_in_order = &self.rows.is_in_order;
+        let column = if self.index > 0 && is_in_order.get() == Some(true) {
+            Some(expected)
+        } else if is_named(expected) {
+            is_in_order.set(is_in_order.get().or(Some(true)));
             Some(expected)
         } else {
-            self.rows.is_in_order.set(false);
+            is_in_order.set(Some(false));
             (1..).take(self.rows.width()).find(|&at| is_named(at))
         };
         T::of(self, column.unwrap_or_else(|| panic!("there is no column {name}")))
