@@ -115,7 +115,7 @@ need_server() {
   PREPARED=()
 }
 
-# Replaces the cluster after a test that hung or crashed the server.
+# Has the next test get a cluster of its own, after one that hung or crashed the server or needs another one.
 drop_server() {
   stop_cluster "$WORKER"
   PREPARED=()
@@ -332,12 +332,12 @@ run_script() {
 run_stress() {
   local seconds=${STRESS_SECONDS:-20} mark
   # Where the library is preloaded, calls wait for names in an order.
-  stop_cluster "$WORKER"
+  drop_server
   start_cluster "$WORKER" --fast -c log_min_messages=log -c shared_preload_libraries=claims
   mark=$(log_mark)
   run_step 'stress: build the client' $RUST_LIMIT scripts/clients
   run_step "stress: $seconds seconds" $PROGRAM_LIMIT "$CLAIMS_CLIENTS/stress" --seconds "$seconds"
   crashes_since "$mark" >"$out/log/stress-crashes"
   [ ! -s "$out/log/stress-crashes" ] || report FAILED 1 'stress: the server crashed' 0 "$out/log/stress-crashes"
-  stop_cluster "$WORKER"
+  drop_server
 }
