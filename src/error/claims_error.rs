@@ -12,7 +12,6 @@ use super::text::Text;
 pub trait Failing: Any + Debug {
     fn text(self: Box<Self>) -> Text;
     fn as_any(&self) -> &dyn Any;
-    fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 impl<E: Any + Debug + Into<Text>> Failing for E {
@@ -21,10 +20,6 @@ impl<E: Any + Debug + Into<Text>> Failing for E {
     }
 
     fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
 }
@@ -43,14 +38,6 @@ impl ClaimsError {
     /// Returns the error if it is one of type `E`.
     pub fn of<E: Failing>(&self) -> Option<&E> {
         (*self.0).as_any().downcast_ref()
-    }
-
-    /// Like [of](Self::of), for a caller that keeps it.
-    pub fn take<E: Failing>(self) -> Result<E, ClaimsError> {
-        match self.of::<E>() {
-            Some(_) => Ok(*self.0.into_any().downcast().expect("it is of this type")),
-            None => Err(self),
-        }
     }
 
     /// Returns what PostgreSQL would raise.

@@ -236,16 +236,8 @@ mod tests {
 
     #[test]
     fn permanent_reasons_outweigh_temporary_ones() {
-        let conflict = |reason| Conflict {
-            op: Op::Create,
-            bucket: Bucket { bucket_type: 1, value: "x".into() },
-            reason,
-            holder_cell_id: None,
-            lease_age_seconds: None,
-            similar_to: None,
-            waiting: None,
-            waited_seconds: None,
-        };
+        let bucket = || Bucket { bucket_type: 1, value: "x".into() };
+        let conflict = |reason| Conflict::new(Op::Create, bucket(), reason);
         use Reason::*;
         let all = [Queued, InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
         for lighter in 1..all.len() {
