@@ -30,10 +30,10 @@ demo: build ## Two cells and a shared database in throwaway clusters: a race, co
 test: setup ## Run every test
 	@scripts/test
 
-test-regress: build ## Run pg_regress tests; T="name…" picks some
+test-regress: build ## Run pg_regress tests; T="name… slice/…" picks some
 	@scripts/test regress $(T)
 
-test-isolation: build ## Run isolation specs; T="name…" picks some
+test-isolation: build ## Run isolation specs; T="name… slice/…" picks some
 	@scripts/test isolation $(T)
 
 test-script: build ## Run the tests in tests/scripts; T="name… folder/…" picks some

@@ -182,7 +182,15 @@ run_clients() { run_step 'rust: build the clients' $RUST_LIMIT scripts/clients; 
 # --- pg_regress and pg_isolation_regress ----------------------------------------------------------------------------
 
 regress_dir() { case $1 in regress) echo tests/pg_regress ;; isolation) echo tests/isolation ;; esac; }
-regress_file() { case $1 in regress) echo "tests/pg_regress/sql/$2.sql" ;; isolation) echo "tests/isolation/specs/$2.spec" ;; esac; }
+# regress_files KIND [NAME]: prints the files of all tests of a kind, or the one of that name. Each is in the folder of its slice; names are unique
+# (tests/scripts/repository/structure.sh).
+regress_files() {
+  local name=${2:-*}
+  case $1 in regress) name=sql:$name.sql ;; isolation) name=specs:$name.spec ;; esac
+  find "$(regress_dir "$1")/${name%%:*}" -name "${name#*:}" | LC_ALL=C sort
+}
+# regress_expected FILE: prints the file with the expected output of a test.
+regress_expected() { sed -E 's#/(sql|specs)/#/expected/#; s#[.][a-z]+$#.out#' <<<"$1"; }
 regress_program() {
   local pgxs
   pgxs=$(dirname "$(dirname "$("$(find_pg_config)" --pgxs)")")
@@ -192,26 +200,34 @@ regress_program() {
 # Prints the option that names what runs psql, or the tester of isolation specs: what all files have in common is set there.
 regress_launcher() { echo "--launcher=$CLAIMS_ROOT/$(regress_dir "$1")/$(case $1 in regress) echo psql ;; isolation) echo verdicts ;; esac)"; }
 
-# Prints the names of all tests of a kind: those of the schedule, in its order, then those that it lacks.
+# regress_names KIND [NAME | FOLDER/]...: prints the names of all tests of a kind, or of those that are named, and of those of a folder.
 regress_names() {
-  local dir
-  dir=$(regress_dir "$1")
-  { sed -nE 's/^test: *//p' "$dir/schedule" | tr -s ' ' '\n'
-    find "$dir" \( -path '*/sql/*.sql' -o -path '*/specs/*.spec' \) -printf '%f\n' | sed -E 's/\.[a-z]+$//' | LC_ALL=C sort
-  } | awk 'NF && !seen[$1]++ { print $1 }'
+  local kind=$1 name
+  shift
+  [ $# -gt 0 ] || set -- /
+  for name in "$@"; do
+    case $name in
+      */) regress_files "$kind" | grep -F "/${name#/}" | sed -E 's#.*/(.*)[.][a-z]+$#\1#' | grep . || die "no test of $kind is in a folder ${name%/}" ;;
+      *) [ -n "$(regress_files "$kind" "$name")" ] || die "no test of $kind has the name $name"
+         echo "$name" ;;
+    esac
+  done
 }
 
-# The programs read a copy, in which a test without expected output gets one that differs, so that it fails.
+# The programs read a copy without folders, in which a test without expected output gets one that differs, so that it fails.
 copy_regress() {
-  local dir name
+  local dir file expected
   dir=$(regress_dir "$1")
-  rm -rf "${out:?}/$1" && mkdir -p "$out/$1/expected" "$out/$1/results" "$out/$1/run"
-  cp -r "$dir/." "$out/$1/"
-  while read -r name; do
-    [ -e "$(regress_file "$1" "$name")" ] || die "no $(regress_file "$1" "$name")"
-    [ -e "$dir/expected/$name.out" ] ||
-      echo 'no expected output yet: read the result, then scripts/regress-accept' >"$out/$1/expected/$name.out"
-  done < <(regress_names "$1")
+  rm -rf "${out:?}/$1" && mkdir -p "$out/$1"/{sql,specs,expected,results,run}
+  while read -r file; do
+    cp "$file" "$out/$1/$(case $1 in regress) echo sql ;; isolation) echo specs ;; esac)/"
+    expected=$(regress_expected "$file")
+    if [ -e "$expected" ]; then
+      cp "${expected%.out}"{,_[0-9]}.out "$out/$1/expected/" 2>/dev/null || [ -e "$out/$1/expected/${expected##*/}" ]
+    else
+      echo 'no expected output yet: read the result, then scripts/regress-accept' >"$out/$1/expected/${expected##*/}"
+    fi
+  done < <(regress_files "$1")
 }
 
 # pg_regress_run KIND NAME [OPTION...]: runs one test; its files are in $out/KIND/run/NAME.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test: timed
 # contrib/cell/cell.sql: the cell's half of the lease protocol in a database without the extension, installed by a role that owns nothing else.
-# Runs the tests of the extension's own functions on it: tests/pg_regress/sql/track_leases.sql and three isolation specs, as they are, with
+# Runs the tests of the extension's own functions on it: tests/pg_regress/sql/recovery/track_leases.sql and three isolation specs, as they are, with
 # the schema claims_cell in place of claims. CELL_BINDIRS names the bin directories of further versions of PostgreSQL (13 and newer) on whose
 # servers they run, too.
 . "$(dirname "$0")/../common.bash"
@@ -28,11 +28,11 @@ helper() {
 
 prepare_files() {
   mkdir -p "$out"/{regress,isolation}/{sql,specs,expected}
-  without_extension tests/pg_regress/sql/track_leases.sql >"$out/regress/sql/track_leases.sql"
-  without_extension tests/pg_regress/expected/track_leases.out ,+1 >"$out/regress/expected/track_leases.out"
+  without_extension tests/pg_regress/sql/recovery/track_leases.sql >"$out/regress/sql/track_leases.sql"
+  without_extension tests/pg_regress/expected/recovery/track_leases.out ,+1 >"$out/regress/expected/track_leases.out"
   for spec in $specs; do
-    plain <"tests/isolation/specs/$spec.spec" >"$out/isolation/specs/$spec.spec"
-    plain <"tests/isolation/expected/$spec.out" >"$out/isolation/expected/$spec.out"
+    plain <"tests/isolation/specs/recovery/$spec.spec" >"$out/isolation/specs/$spec.spec"
+    plain <"tests/isolation/expected/recovery/$spec.out" >"$out/isolation/expected/$spec.out"
   done
 }
 

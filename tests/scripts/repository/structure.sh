@@ -91,6 +91,15 @@ expect 'one implementation in the other' "$(with src/tables/local/others.rs 'use
 
 # --- tests in SQL ---------------------------------------------------------------------------------------------------
 
+for kind in pg_regress/sql isolation/specs; do
+  expect "every test of $kind has a name of its own" "$(find "$CLAIMS_ROOT/tests/$kind" -type f -printf '%f\n' | LC_ALL=C sort | uniq -d)" ''
+  expect "every test of $kind is in the folder of its slice" "$(find "$CLAIMS_ROOT/tests/$kind" -maxdepth 1 -type f ! -name 'setup.*')" ''
+done
+# The expected outputs of files that do not exist; an output may have variants with a number.
+without_test() { (cd "$1/tests" && for output in $(find pg_regress/expected isolation/expected -name '*.out'); do
+    file=$(sed -E 's#/expected/#/*/#; s#(_[0-9])?[.]out$##' <<<"$output"); compgen -G "$file.s*" >/dev/null || echo "$output"; done); }
+expect 'every expected output has its test' "$(without_test "$CLAIMS_ROOT")" ''
+
 # long_lines ROOT: the lines of pg_regress files and isolation specs that have more than 150 characters.
 long_lines() { (cd "$1/tests" && LC_ALL=C.UTF-8 grep -rnoE '^.{151}' pg_regress/sql isolation/specs | cut -d: -f1,2) || true; }
 expect 'no line of a test in SQL is too long' "$(long_lines "$CLAIMS_ROOT")" ''
@@ -101,14 +110,19 @@ printf '# é%0147d\n# é%0148d\n' 0 0 >"$CLAIMS_TMP/long/tests/isolation/specs/l
 expect 'a long line of each kind; characters count' "$(long_lines "$CLAIMS_TMP/long")" $'pg_regress/sql/long.sql:1\nisolation/specs/long.spec:2'
 
 # unlabelled ROOT: the groups of statements of pg_regress files, divided by blank lines, that have no label.
-unlabelled() { (cd "$1/tests/pg_regress/sql" && awk 'BEGIN { RS = "" } !/(^|\n)--/ { print FILENAME ": " substr($0, 1, index($0 "\n", "\n") - 1) }' ./*.sql); }
+unlabelled() { (cd "$1/tests/pg_regress/sql" && find . -name '*.sql' -print0 | xargs -0 awk 'BEGIN { RS = "" } !/(^|\n)--/ { print FILENAME ": " substr($0, 1, index($0 "\n", "\n") - 1) }'); }
 expect 'every group of statements has a label' "$(unlabelled "$CLAIMS_ROOT")" ''
+
+mkdir -p "$CLAIMS_TMP/long/tests/pg_regress/"{sql/slice,expected/slice} "$CLAIMS_TMP/long/tests/isolation/expected/slice"
+touch "$CLAIMS_TMP/long/tests/pg_regress/"{sql/slice/one.sql,expected/slice/one.out,expected/slice/one_1.out,expected/one.out}
+expect 'an output in another folder than its test' "$(without_test "$CLAIMS_TMP/long")" 'pg_regress/expected/one.out'
+rm -r "$CLAIMS_TMP/long/tests/pg_regress/"{sql/slice,expected}
 
 printf -- '-- the label\nSELECT 1;\n\nSELECT 2;\nSELECT 3;\n' >"$CLAIMS_TMP/long/tests/pg_regress/sql/long.sql"
 expect 'a group without a label' "$(unlabelled "$CLAIMS_TMP/long")" './long.sql: SELECT 2;'
 
 # too_long_to_review ROOT: the expected outputs of isolation specs that have more than 500 lines.
-too_long_to_review() { (cd "$1/tests/isolation/expected" && awk 'FNR == 501 { print FILENAME }' ./*.out); }
+too_long_to_review() { (cd "$1/tests/isolation/expected" && find . -name '*.out' -print0 | xargs -0 awk 'FNR == 501 { print FILENAME }'); }
 expect 'somebody can review every expected output of a spec' "$(too_long_to_review "$CLAIMS_ROOT")" ''
 
 mkdir -p "$CLAIMS_TMP/long/tests/isolation/expected"
@@ -147,7 +161,7 @@ unexplained() {
      folder=pg_regress/sql ending=sql
      [ "$list" != citus/excluded.isolation ] || folder=isolation/specs ending=spec
      while IFS= read -r line; do
-       { [ -e "$folder/${line%%:*}.$ending" ] && [[ $line =~ ^[a-z0-9_]+:\ .{10} ]] && [ "$(grep -c "^${line%%:*}:" "$list")" = 1 ]; } || echo "$list: $line"
+       { [ -n "$(find "$folder" -name "${line%%:*}.$ending")" ] && [[ $line =~ ^[a-z0-9_]+:\ .{10} ]] && [ "$(grep -c "^${line%%:*}:" "$list")" = 1 ]; } || echo "$list: $line"
      done <"$list"
    done
    for patch in $(find citus/differences -name '*.patch'); do [[ $(head -1 "$patch") =~ ^[A-Za-z].{20} ]] || echo "$patch"; done)

@@ -8,7 +8,6 @@ root=$CLAIMS_TMP/root
 mkdir -p "$root/scripts" "$root/tests/pg_regress/sql" "$root/tests/pg_regress/expected" "$root/tests/isolation/specs" "$root/tests/scripts/some"
 cp "$CLAIMS_ROOT"/scripts/{test,lib.sh,lib-test.sh,new-system-identifier} "$root/scripts/"
 printf '#!/bin/sh\n' >"$root/scripts/build" && chmod +x "$root/scripts/build"     # it is all built
-: >"$root/tests/isolation/schedule"
 cp "$CLAIMS_ROOT/tests/scripts/common.bash" "$root/tests/scripts/"
 cp "$CLAIMS_ROOT/tests/pg_regress/psql" "$root/tests/pg_regress/"
 
@@ -20,7 +19,6 @@ file() {
 }
 regress() { cat >"$CLAIMS_TMP/in"; file "$@"; }
 
-printf 'test: setup\n' >"$root/tests/pg_regress/schedule"
 regress setup <<'SQL'
 CREATE TABLE seen (a int);
 SQL
@@ -98,7 +96,14 @@ expect 'the last line, and the exit code' "$(tail -1 "$CLAIMS_TMP/out") $code" '
 runner regress passes zz_last || true
 expect 'chosen by name' "$(grep -cE '^(ok|FAILED)' "$CLAIMS_TMP/out") $(tail -1 "$CLAIMS_TMP/out")" '3 3 passed, 0 failed'
 runner regress nothing_of_this_name || true
-expect 'a name that there is not' "$(tail -1 "$CLAIMS_TMP/out")" 'error: no tests/pg_regress/sql/nothing_of_this_name.sql'
+expect 'a name that there is not' "$(tail -1 "$CLAIMS_TMP/out")" 'error: no test of regress has the name nothing_of_this_name'
+mkdir -p "$root/tests/pg_regress/sql/slice" "$root/tests/pg_regress/expected/slice"
+mv "$root/tests/pg_regress/sql/passes.sql" "$root/tests/pg_regress/sql/slice/"
+mv "$root/tests/pg_regress/expected/passes.out" "$root/tests/pg_regress/expected/slice/"
+runner regress slice/ || true
+expect 'the tests of a folder' "$(grep -c 'regress: passes' "$CLAIMS_TMP/out") $(tail -1 "$CLAIMS_TMP/out")" '1 2 passed, 0 failed'
+runner regress no_slice/ || true
+expect 'a folder that there is not' "$(tail -1 "$CLAIMS_TMP/out")" 'error: no test of regress is in a folder no_slice'
 
 # Programs: two that wait for each other pass only side by side; one that measures times runs after them.
 for n in 1 2; do

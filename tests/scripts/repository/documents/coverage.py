@@ -51,7 +51,7 @@ def _specs(tree):
     """A document leads to each isolation spec."""
     named = {name.removesuffix(".spec").rpartition("/")[2] for document in tree.documents.values() for _, name in document.spans()}
     for name in sorted(tree.specs - named - {"setup"}):
-        yield f"tests/isolation/specs/{name}.spec: no document names it"
+        yield f"{name}.spec: no document names it"
 
 
 def _security(tree):

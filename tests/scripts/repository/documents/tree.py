@@ -35,7 +35,7 @@ class Tree:
                 self.released |= set(re.findall(r"\w+", text))
         self.targets = set(re.findall(r"^([a-z-]+):", self.sources["Makefile"], re.M))
         self.specs = self._stems("tests/isolation/specs/", ".spec")
-        self.tests = self.specs | self._stems("tests/pg_regress/sql/", ".sql") | {name.rpartition("/")[2] for name in self._stems("tests/scripts/", ".sh")}
+        self.tests = self.specs | self._stems("tests/pg_regress/sql/", ".sql") | self._stems("tests/scripts/", ".sh")
         self._read_catalog(catalog)
 
     def _is_text(self, path):
@@ -46,7 +46,8 @@ class Tree:
             return file.read()
 
     def _stems(self, under, ending):
-        return {path[len(under) : -len(ending)] for path in self.files if path.startswith(under) and path.endswith(ending)}
+        """The names of the files under a folder that end so. They are unique, whatever folders they are in."""
+        return {path[: -len(ending)].rpartition("/")[2] for path in self.files if path.startswith(under) and path.endswith(ending)}
 
     def _read_catalog(self, catalog):
         catalog = json.loads(catalog)
