@@ -57,7 +57,7 @@ test-rust: setup ## Run fmt, clippy and the tests that need no server
 test-checked: setup ## Run the tests on a PostgreSQL with assertions, which PG_CONFIG names
 	@scripts/test-checked
 
-test-matrix: ## Run every test with PostgreSQL 15, 17 and 18, each in a Debian that has it; M="15 18" picks some
+test-matrix: ## Run every test with PostgreSQL 15, 17 and 18, each in a Debian that has it; M="15 /opt/pgsql-16" picks some, and builds of yours
 	@scripts/test-matrix $(M)
 
 deb: build ## Make a Debian package for this PostgreSQL, in target/deb

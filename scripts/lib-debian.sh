@@ -8,7 +8,8 @@
 #
 # The mirror, the proxies and the certificates are those of this machine's apt: DEBIAN_MIRROR names another mirror.
 
-SUPPORTED_MAJORS=(15 17 18)
+# The versions that a Debian release has. PostgreSQL 16 is supported too, and has to be built from source.
+DEBIAN_MAJORS=(15 17 18)
 DEBIAN_ROOT=$CLAIMS_TARGET/debian
 
 # Prints the Debian release that has this major version of PostgreSQL.
@@ -17,7 +18,7 @@ suite_of_major() {
     15) echo bookworm ;;
     17) echo trixie ;;
     18) echo forky ;;
-    *) die "no Debian release has PostgreSQL $1: 15, 17 or 18" ;;
+    *) die "no Debian release has PostgreSQL $1 (${DEBIAN_MAJORS[*]}): name the folder in which you have installed a build of it" ;;
   esac
 }
 
