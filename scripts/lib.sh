@@ -44,6 +44,18 @@ find_pg_config() {
   die "no pg_config of PostgreSQL $PG_MAJOR found: run scripts/setup, or set PG_CONFIG"
 }
 
+# project_address FIELD: prints the address of that name in `resources` of META.json (homepage, bugtracker, repository), or nothing where it is still
+# the one in .invalid that its owner has to replace. META.json is the only file that has them.
+project_address() {
+  python3 -B - "$CLAIMS_ROOT/META.json" "$1" <<'PYTHON'
+import json, sys
+from urllib.parse import urlsplit
+value = json.load(open(sys.argv[1], encoding="utf-8"))["resources"][sys.argv[2]]
+address = value if isinstance(value, str) else value["web"]
+print("" if urlsplit(address).hostname.endswith(".invalid") else address)
+PYTHON
+}
+
 # --- who runs the server --------------------------------------------------------------------------------------------
 
 # PostgreSQL refuses to run as root: root hands it to the user that the Debian package made.
