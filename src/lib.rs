@@ -2,29 +2,21 @@
 //!
 //! The extension has two sides. `service` runs in the shared database, `cell` in the database of each cell; `holds`
 //! runs in either. A call passes through the SQL function of its side, the rules in `claims-model`, the statements
-//! beside it or in `tables`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
+//! beside it or in `citus`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
 #![deny(unsafe_code)]
 
-// Its macro is for all that follow.
-#[macro_use]
-mod sql_text;
-
-mod arguments;
 mod cell;
-mod cell_slots;
-mod direct;
-mod error;
+mod citus;
 mod holds;
 mod kernel;
 mod service;
-mod tables;
 mod triggers;
 mod worker;
 
-use crate::error::{raise_altered, raise_updated, refuse_direct_call_of_trigger};
+use crate::kernel::error::{raise_altered, raise_updated, refuse_direct_call_of_trigger};
 use pgrx::prelude::*;
 
-use crate::tables::citus::{layout, on_node, shard_moves};
+use crate::citus::{layout, on_node, shard_moves};
 
 ::pgrx::pg_module_magic!(name, version);
 
@@ -44,6 +36,7 @@ pub extern "C-unwind" fn _PG_init() {
         pg::place::location();
         cell::capture::log::is_preloaded();
     }
+    citus::register();
     worker::register();
     pg::background::register_errand(|message| {
         if !service::run_errand(message) {

@@ -1,9 +1,8 @@
 //! `attend`: chooses the cells that the background worker attends to.
 
-use crate::arguments;
-use crate::cell::{attended_cells, services, wakeup};
-use crate::error::ClaimsError;
-use crate::kernel::{access, catalog};
+use super::{attended_cells, services, wakeup};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, catalog};
 use pg::prelude::*;
 use pg::spi;
 

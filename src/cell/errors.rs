@@ -6,7 +6,7 @@ use claims_model::problem::shortened;
 use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use crate::error::{ClaimsError, errors, text};
+use crate::kernel::error::{ClaimsError, errors, text};
 use pg::clock::Moment;
 use pg::libpq::{Mismatch, RemoteError};
 

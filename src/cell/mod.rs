@@ -28,7 +28,7 @@ pub mod workers;
 
 use claims_model::{BadInput, Problem};
 
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::shared::Area;
 
 ::pgrx::extension_sql_file!(

@@ -1,11 +1,10 @@
 //! Who may read the rows of claimed tables through the calls of a cell: roles that may act for the cell whose tables they are, and roles that
 //! may read the tables themselves.
 
-use crate::arguments;
-use crate::cell::claimed::{authority, declared};
-use crate::error::{AccessError, ClaimsError};
-use crate::kernel::access;
+use super::claimed::{authority, declared};
 use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::error::{AccessError, ClaimsError};
+use crate::kernel::{access, arguments};
 use pg::prelude::*;
 use pg::roles;
 use pg::spi::{self, Connection};

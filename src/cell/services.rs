@@ -4,12 +4,12 @@
 //! was made for another purpose the statement could call functions which that server's users have created. So only the owner of a
 //! server can make it a service.
 
-use crate::arguments::required;
-use crate::cell::client;
-use crate::cell::client::servers::Server;
-use crate::cell::errors::{CellError, notice_of_own_wrapper};
-use crate::error::ClaimsError;
+use super::client;
+use super::client::servers::Server;
+use super::errors::{CellError, notice_of_own_wrapper};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments::required;
+use crate::kernel::error::ClaimsError;
 use crate::triggers::named_services;
 use pg::name::Name;
 use pg::prelude::*;

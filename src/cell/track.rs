@@ -2,12 +2,10 @@
 
 use pgrx::PgSqlErrorCode as Code;
 
-use super::{MAX_LEASES, at_most};
-use crate::arguments;
-use crate::cell::errors::CellError;
-use crate::cell::{tracked, wakeup};
-use crate::error::ClaimsError;
-use crate::kernel::{access, catalog, settings};
+use super::errors::CellError;
+use super::{MAX_LEASES, at_most, tracked, wakeup};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, catalog, settings};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};

@@ -3,8 +3,8 @@
 use pgrx::datum::Interval;
 use uuid::Uuid;
 
-use crate::direct;
-use crate::direct::layouts::TRACKED_LEASES;
+use crate::kernel::direct;
+use crate::kernel::direct::layouts::TRACKED_LEASES;
 use pg::clock::Moment;
 use pg::direct::Table;
 use pg::index::{self, KeyPart, KeyValue};

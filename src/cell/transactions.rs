@@ -5,7 +5,7 @@
 //! background worker uses a transaction for each step in this database, and has none open while it waits for the service. A call
 //! by a session runs in that session's transaction.
 
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::spi::Connection;
 
 pub trait Transactions {

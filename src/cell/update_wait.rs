@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::workers;
-use crate::error::{VersionError, raise};
+use crate::kernel::error::{VersionError, raise};
 use crate::kernel::{settings, version};
 use pg::{background, extension, wait, xact};
 

@@ -4,7 +4,7 @@ use claims_model::limits::{PAYLOAD_BYTES, PAYLOAD_DEPTH};
 use claims_model::problem::shortened;
 use uuid::Uuid;
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 const TAKE_AGAIN: &str = "Roll back what was done for the requests, and take requests again.";
 

@@ -1,10 +1,8 @@
 //! Authorization. Identity is a role, never a setting.
 
 use super::catalog::{Catalog, Cell};
-use super::{refusals, version};
-use crate::error::{AccessError, ClaimsError};
-use crate::tables;
-use crate::tables::shared::limits;
+use super::error::{AccessError, ClaimsError};
+use super::{limits, refusals, tables, version};
 use pg::prelude::*;
 use pg::{compatibility, roles};
 
@@ -39,7 +37,7 @@ pub fn cells_of_caller(catalog: &Catalog) -> Result<Option<Vec<i64>>, ClaimsErro
 /// Allows administrators only. If the tables are distributed, allows the call only on the coordinator.
 pub fn administer() -> Result<(), ClaimsError> {
     read_as_administrator()?;
-    Ok(tables::at_entry().require_coordinator()?)
+    tables::at_entry().require_coordinator()
 }
 
 /// Allows administrators only, for calls that change nothing.
@@ -97,7 +95,7 @@ fn require_own_tables() {
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn require_tables_here() -> Result<(), ErrorReport> {
-    Ok(tables::at_entry().require_here().map_err(ClaimsError::from)?)
+    Ok(tables::at_entry().require_here()?)
 }
 
 /// Raises an error for SQL functions unless the caller is an administrator.

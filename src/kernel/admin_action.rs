@@ -8,11 +8,10 @@ use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use serde_json::{Map, Value};
 
-use super::access;
 use super::admin_log::{self, AdminLogEntry};
 use super::call::Call;
-use crate::arguments;
-use crate::error::{ClaimsError, log_admin_action};
+use super::error::{ClaimsError, log_admin_action};
+use super::{access, arguments};
 use pg::roles;
 
 /// The numbers of changed rows, for the logs.

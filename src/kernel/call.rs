@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::access;
+use super::arguments::required;
 use super::catalog::{self, Catalog};
-use crate::arguments::required;
-use crate::error::ClaimsError;
-use crate::tables::{self, Tables};
-use pg::spi::Connection;
+use super::error::ClaimsError;
+use super::tables::{self, Door, Tables};
+use pg::spi::{self, Connection};
+use pg::subtransaction::{Undone, subtransaction};
 use pg::xact::Surroundings;
 use pgrx::pg_sys::panic::ErrorReport;
 
@@ -22,20 +23,20 @@ pub fn answer<T>(body: impl FnOnce() -> Result<T, ClaimsError>) -> Result<T, Err
 /// The tables that a call uses, chosen once, and its connection.
 #[derive(Clone, Copy)]
 pub struct Call<'c> {
-    pub tables: &'static dyn Tables,
+    pub tables: Tables,
     pub connection: &'c Connection,
 }
 
 impl<'c> Call<'c> {
     /// Connects for one call of an SQL function.
     pub fn run<T>(body: impl FnOnce(&Call) -> T) -> T {
-        tables::connect(|tables, connection| body(&Call { tables, connection }))
+        spi::connect(|connection| body(&Call { tables: tables::of_this_database(), connection }))
     }
 
     /// Like [`Call::run`], for functions that have the rights of their caller and seldom run a statement. Statements have the rights of
     /// the tables' owner.
     pub fn run_as_owner<T>(body: impl FnOnce(&Call) -> T) -> T {
-        tables::connect_as_owner(|tables, connection| body(&Call { tables, connection }))
+        spi::connect_as_owner(|connection| body(&Call { tables: tables::of_this_database(), connection }))
     }
 
     /// Returns a call over a connection that exists: of a cell in the same database, or of a background worker.
@@ -61,12 +62,28 @@ impl<'c> Call<'c> {
 
     /// Like [`Call::bounded`], within a subtransaction of the caller or without one. `around` is from before it.
     pub fn bounded_around<T, E>(&self, around: Surroundings, body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.tables.bounded_around(self.connection, around, body)
+        if !self.tables.needs_subtransactions() {
+            return body();
+        }
+        subtransaction(&[], || self.bounded_within(around, body)).map_err(|undone| match undone {
+            Undone::ByBody(error) => error,
+            Undone::ByError(code) => unreachable!("{code:?} is raised again"),
+        })
     }
 
     /// Like [`Call::bounded`], within a subtransaction of the caller.
     pub fn bounded_within<T, E>(&self, around: Surroundings, body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        self.tables.bounded_within(self.connection, around, body)
+        self.tables.bound_waits(self.connection);
+        let value = body()?;
+        self.tables.free_waits(self.connection, around);
+        Ok(value)
+    }
+}
+
+impl<T: ?Sized> Door<T> {
+    /// Returns the implementation for the tables of a call.
+    pub fn of(&self, call: &Call) -> &'static T {
+        self.at(call.tables)
     }
 }
 

@@ -10,10 +10,10 @@ use claims_model::{Kind, Naming, TypeTable, Types};
 use pgrx::PgTrigger;
 use pgrx::pg_sys::Oid;
 
+use super::limits::{self, CellLimits};
+use super::modes::{self, ModeSetting};
 use super::namings::{self, NamingRows};
-use crate::tables::shared::limits::{self, CellLimits};
-use crate::tables::shared::modes::{self, ModeSetting};
-use crate::tables::{self, Tables};
+use super::tables::{self, Tables};
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
 use pg::statement::{self, Reach};
@@ -83,7 +83,7 @@ impl Catalog {
     }
 
     /// Returns the types with the comparison rules that the snapshot of the calling query shows, for type `only` or for all.
-    pub fn types_in_snapshot(&self, tables: &dyn Tables, only: Option<i32>) -> Cow<'_, Types> {
+    pub fn types_in_snapshot(&self, tables: Tables, only: Option<i32>) -> Cow<'_, Types> {
         namings::types_in_snapshot(tables, &self.types, &self.naming_rows, only)
     }
 }

@@ -3,13 +3,22 @@
 pub mod access;
 pub mod admin_action;
 pub mod admin_log;
+pub mod arguments;
 pub mod call;
 pub mod catalog;
+pub mod cell_slots;
+pub mod direct;
+pub mod error;
+pub mod limits;
+pub mod modes;
 pub mod namings;
+pub mod pace;
 pub mod pass_log;
 pub mod refusals;
 pub mod schema;
 pub mod settings;
+pub mod sql_text;
+pub mod tables;
 pub mod version;
 
 ::pgrx::extension_sql_file!("../../sql/install/schema.sql", name = "schema", bootstrap);

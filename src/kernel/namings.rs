@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use claims_model::{Confusables, Naming, Profile, Types};
 
-use crate::tables::{self, Tables};
+use super::tables::{self, Tables};
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
 use pg::table::{self, RowStamp, TableRow};
@@ -77,12 +77,7 @@ pub(super) fn of_row(row: &TableRow) -> (Option<Naming>, Option<RowStamp>) {
 
 /// Returns the types with the rules in the snapshot of the calling query, for type `only` or for all. Distributed tables have no such
 /// snapshot: then the types are returned unchanged.
-pub fn types_in_snapshot<'t>(
-    tables: &dyn Tables,
-    types: &'t Types,
-    rows: &NamingRows,
-    only: Option<i32>,
-) -> Cow<'t, Types> {
+pub fn types_in_snapshot<'t>(tables: Tables, types: &'t Types, rows: &NamingRows, only: Option<i32>) -> Cow<'t, Types> {
     if !tables.have_snapshot() || are_in_snapshot(rows, only) {
         return Cow::Borrowed(types);
     }

@@ -5,7 +5,7 @@
 //! the other, and these call functions of the newest library. The third number of a version does not count, because such a
 //! release changes no SQL object.
 
-use crate::error::{ClaimsError, VersionError, raise};
+use super::error::{ClaimsError, VersionError, raise};
 use pg::extension;
 
 /// The version of the library.

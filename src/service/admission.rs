@@ -5,13 +5,38 @@ use claims_model::mode::Need;
 use claims_model::rate;
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use super::claims::leases;
+use super::errors::AdmissionError;
+use super::{durability, low_water};
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
-use crate::service::errors::AdmissionError;
-use crate::service::{durability, low_water};
-use crate::tables::shared::{leases, limits};
-use pg::spi::View;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::tables::{Door, Local};
+use crate::kernel::{limits, pace};
+use pg::clock::Moment;
+use pg::spi::{Connection, View};
+
+/// Counts the begins of cells.
+pub trait PaceKeeper: Sync {
+    /// Returns whether begins are counted: by this server, or by the one that counts for all nodes.
+    fn counts_begins(&self, connection: &Connection) -> bool;
+
+    /// Lets one more begin of a cell pass, or returns from which moment on one may.
+    fn pass_pace(&self, connection: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment>;
+}
+
+/// Where the begins are counted.
+pub static PACE_KEEPER: Door<dyn PaceKeeper> = Door::local(&Local);
+
+impl PaceKeeper for Local {
+    fn counts_begins(&self, _: &Connection) -> bool {
+        pace::is_counted()
+    }
+
+    fn pass_pace(&self, _: &Connection, cell_id: i64, per_second: i32, records: i64) -> Result<(), Moment> {
+        pace::pass(cell_id, per_second, records)
+    }
+}
 
 /// Raises an error if the mode of the cell, or of all cells, does not allow what a call needs, or if the call could not be
 /// replicated.
@@ -76,7 +101,8 @@ fn pass_pace(call: &CellCall, records: i64) -> Result<(), ClaimsError> {
     let cell_id = call.cell_id;
     let rate = call.catalog.limits.get(&cell_id).and_then(|limits| limits.begins_per_second);
     rate.map_or(Ok(()), |per_second| {
-        call.tables
+        PACE_KEEPER
+            .of(call)
             .pass_pace(call.connection, cell_id, per_second, records)
             .map_err(|again| AdmissionError::TooFast { cell_id, per_second, again }.into())
     })

@@ -12,7 +12,7 @@ use claims_model::conflict::SKIPPABLE;
 use claims_model::{Reason, nesting};
 use zerocopy::FromBytes;
 
-use crate::cell_slots::{self, CellSlot, MAX_CELLS};
+use crate::kernel::cell_slots::{self, CellSlot, MAX_CELLS};
 use pg::background::own_database;
 use pg::clock::Moment;
 use pg::shared::Shared;

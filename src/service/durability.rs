@@ -8,11 +8,10 @@ use std::cell::Cell;
 
 use pgrx::pg_sys::panic::ErrorReport;
 
-use crate::error::ClaimsError;
+use super::errors::AdmissionError;
 use crate::kernel::call::Call;
-use crate::kernel::settings;
-use crate::service::errors::AdmissionError;
-use crate::tables;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{settings, tables};
 use pg::transaction_end::Hooks;
 use pg::{replication, xact};
 
@@ -51,7 +50,7 @@ fn before_commit() -> Result<(), ErrorReport> {
     if REPLICATED.get() {
         // The setting may have been turned off since the call promised it.
         if settings::require_synchronous() {
-            tables::of_this_database().require_here().map_err(ClaimsError::from)?;
+            tables::of_this_database().require_here()?;
             require_standby_here()?;
         }
         replication::commit_replicated();

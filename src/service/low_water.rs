@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 use claims_model::low_water::{self, LeaseList, Mark, Marks};
 use zerocopy::FromBytes;
 
-use crate::cell_slots::{self, CellSlot, MAX_CELLS};
 use crate::kernel::call::Call;
+use crate::kernel::cell_slots::{self, CellSlot, MAX_CELLS};
 use pg::background::own_database;
 use pg::clock::Moment;
 use pg::shared::{Locked, Shared};

@@ -1,28 +1,29 @@
 //! The extension in the shared database: leases, reading, administration, and the service's half of verification.
 
-mod admin;
+pub mod admin;
 pub mod admission;
 pub mod audit;
+pub mod claims;
 pub mod counters;
 pub mod durability;
-mod epoch;
+pub mod epoch;
 pub mod errors;
 pub mod feed;
 pub mod ids;
 pub mod lease;
 pub mod low_water;
 pub mod metrics;
+pub mod names;
 pub mod naming;
 pub mod read;
 mod retention;
-mod transfer;
+pub mod transfer;
 pub mod verify;
 pub mod waiters;
 
 use std::time::Duration;
 
-use crate::kernel::refusals;
-use crate::tables::shared::pace;
+use crate::kernel::{pace, refusals};
 use pg::shared::Area;
 
 ::pgrx::extension_sql_file!("../../sql/install/service/tables.sql", name = "tables", requires = ["schema"]);
@@ -47,7 +48,7 @@ use pg::shared::Area;
         "cell_ids",
         "check_distributed",
         "check_database",
-        direct::find_altered_tables
+        kernel::direct::find_altered_tables
     ]
 );
 

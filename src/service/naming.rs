@@ -15,13 +15,13 @@ use std::time::Instant;
 use claims_model::Types;
 use pgrx::PgSqlErrorCode as Code;
 
-use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::error::ClaimsError;
 use crate::kernel::namings::{self, Namings};
 use crate::kernel::settings;
+use crate::kernel::tables::Tables;
 use crate::service::errors::NamingError;
-use crate::tables::Tables;
 use pg::lock;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};
@@ -63,7 +63,7 @@ pub fn locked<'c, T>(
 ///
 /// The nodes of a cluster have no common snapshot. There it reads again if it has not found everything and a profile has changed.
 pub fn in_snapshot<T>(
-    tables: &dyn Tables,
+    tables: Tables,
     catalog: &Catalog,
     only: Option<i32>,
     read: impl Fn(&Types) -> Result<T, ClaimsError>,

@@ -3,11 +3,12 @@
 use claims_model::mode::Need;
 
 use super::admission;
-use crate::arguments::{self, required};
-use crate::error::ClaimsError;
+use super::audit::audit_log;
+use super::transfer::transfers;
+use crate::kernel::arguments::{self, required};
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::{access, admin_log};
-use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::Connection;
@@ -24,7 +25,7 @@ fn purge_admin_log(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
 fn purge_audit(older_than: Option<Interval>) -> Result<i64, ErrorReport> {
-    Ok(purge(older_than, audit::purge)?)
+    Ok(purge(older_than, audit_log::purge)?)
 }
 
 #[pg_extern(schema = "claims", security_definer)]

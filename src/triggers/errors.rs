@@ -1,6 +1,6 @@
 //! Errors of capture triggers.
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 errors! {
     /// The reason why capture triggers cannot be made or dropped.

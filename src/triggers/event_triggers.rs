@@ -5,7 +5,7 @@
 //! cluster's first superuser: PostgreSQL requires a superuser, and pg_upgrade recreates them with their owner.
 
 use super::errors::TriggerError;
-use crate::error::{ClaimsError, raise};
+use crate::kernel::error::{ClaimsError, raise};
 use pg::extension::outside_of_scripts;
 use pg::owner::as_superuser;
 use pg::query::{query, record};

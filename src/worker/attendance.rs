@@ -10,6 +10,7 @@ use std::time::Duration;
 use claims_model::epoch::NOTE_INTERVAL;
 use pgrx::pg_sys::Oid;
 
+use super::errors::{Hindrance, log_failed_pass, log_forgotten_service, log_waiting};
 use super::feed_holders::FeedHolders;
 use super::own_transactions::{self, OwnTransactions};
 use super::recorder::Recorder;
@@ -30,9 +31,7 @@ use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::kernel::call::Call;
 use crate::kernel::pass_log::{Failure, Pass};
-use crate::kernel::{schema, settings, version};
-use crate::tables;
-use crate::worker::errors::{Hindrance, log_failed_pass, log_forgotten_service, log_waiting};
+use crate::kernel::{schema, settings, tables, version};
 use pg::background::{self, transaction};
 use pg::spi::{self, Connection};
 use pg::{activity, extension};

@@ -3,7 +3,7 @@
 use pgrx::PgLogLevel;
 
 use crate::cell::verify::errors::VerificationError;
-use crate::error::{ClaimsError, text};
+use crate::kernel::error::{ClaimsError, text};
 use crate::kernel::pass_log::Failure;
 
 impl From<ClaimsError> for Failure {

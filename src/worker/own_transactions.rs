@@ -6,7 +6,7 @@ use std::cell::Cell;
 use pgrx::pg_sys::Oid;
 
 use crate::cell::transactions::Transactions;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::pass_log::Failure;
 use pg::background::transaction;
 use pg::owner::as_role;

@@ -8,8 +8,10 @@ use crate::holds::requests::statements as requests;
 use crate::kernel::call::Call;
 use crate::kernel::pass_log::Pass;
 use crate::kernel::{admin_log, settings};
+use crate::service::audit::audit_log;
+use crate::service::claims::LEASE_TABLES;
+use crate::service::transfer::transfers;
 use crate::service::{admission, feed};
-use crate::tables::shared::{audit, transfers};
 use pg::clock::Moment;
 
 /// The number of rows of each kind that one transaction purges.
@@ -47,7 +49,11 @@ fn may_purge(call: &Call) -> bool {
 }
 
 fn purge_outcomes(call: &Call, limit: i64) -> usize {
-    if may_purge(call) { call.tables.purge_outcomes(call.connection, settings::outcome_retention(), limit) } else { 0 }
+    if may_purge(call) {
+        LEASE_TABLES.of(call).purge_outcomes(call.connection, settings::outcome_retention(), limit)
+    } else {
+        0
+    }
 }
 
 fn purge_changes(call: &Call, limit: i64) -> usize {
@@ -74,7 +80,7 @@ fn purge_admin_log(call: &Call, limit: i64) -> usize {
 
 fn purge_audit(call: &Call, limit: i64) -> usize {
     let retention = settings::audit_retention().filter(|_| may_purge(call));
-    retention.map_or(0, |retention| audit::purge(call.connection, Moment::now().before(retention), limit))
+    retention.map_or(0, |retention| audit_log::purge(call.connection, Moment::now().before(retention), limit))
 }
 
 /// Where tables are distributed there is no cell that observes.

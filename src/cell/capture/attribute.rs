@@ -6,12 +6,11 @@ use claims_model::{BadInput, Kind, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::declare::{must_own, spelled_out};
-use crate::arguments;
-use crate::cell::capture::errors::{CaptureError, notice_of_changed_declaration, warn_of_no_unique_index};
+use super::errors::{CaptureError, notice_of_changed_declaration, warn_of_no_unique_index};
 use crate::cell::claimed::authority;
 use crate::cell::claimed::declared::{self, ClaimableTable, Declaration, Uniqueness};
-use crate::error::ClaimsError;
-use crate::kernel::{access, catalog};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, catalog};
 use crate::triggers::{self, Purpose};
 use pg::name::{Name, Relation};
 use pg::prelude::*;

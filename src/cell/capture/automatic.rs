@@ -14,11 +14,10 @@ use claims_model::routes::Routes;
 use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
-use crate::arguments;
 use crate::cell::claimed::attributes;
 use crate::cell::routes;
-use crate::error::{ClaimsError, raise};
-use crate::kernel::{access, catalog};
+use crate::kernel::error::{ClaimsError, raise};
+use crate::kernel::{access, arguments, catalog};
 use pg::error_context;
 use pg::owner::as_owner_of;
 use pg::prelude::*;

@@ -3,9 +3,9 @@
 use claims_model::Kind;
 
 use super::attribute::first_name_of;
-use crate::cell::capture::errors::CaptureError;
+use super::errors::CaptureError;
 use crate::cell::{attend, attended_cells, routes, services, wakeup};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::{access, catalog};
 use claims_model::{BadInput, Problem};
 use pg::prelude::*;

@@ -9,10 +9,10 @@ use claims_model::refused::{RefusedName, refused_names};
 use pgrx::pg_sys::Oid;
 use serde_json::Value;
 
-use crate::cell::capture::errors::CaptureError;
-use crate::cell::capture::refused_save::{ClaimedTwice, RefusedSave};
-use crate::error::ClaimsError;
+use super::errors::CaptureError;
+use super::refused_save::{ClaimedTwice, RefusedSave};
 use crate::kernel::catalog;
+use crate::kernel::error::ClaimsError;
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::{roles, spi};

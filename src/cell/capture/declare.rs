@@ -2,12 +2,11 @@
 
 use pgrx::pg_sys::Oid;
 
+use super::errors::{CaptureError, warn_of_mutable_condition};
 use super::unfit_tables::{self, ChildOfClaimed};
-use crate::cell::capture::errors::{CaptureError, warn_of_mutable_condition};
-use crate::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
-use crate::kernel::{access, version};
+use crate::kernel::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
+use crate::kernel::{access, arguments, tables, version};
 use crate::triggers::{self, Purpose};
-use crate::{arguments, tables};
 use pg::event_trigger::{EventTriggers, TableChange};
 use pg::prelude::*;
 use pg::spi::{self, Connection};

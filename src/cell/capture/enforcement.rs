@@ -5,12 +5,11 @@ use claims_model::limits::REASON_CHARS;
 use claims_model::{BadInput, Problem};
 use pgrx::AnyNumeric;
 
-use crate::arguments;
-use crate::cell::capture::errors::{CaptureError, notice_of_enforcing};
+use super::errors::{CaptureError, notice_of_enforcing};
 use crate::cell::claimed::declared;
-use crate::error::ClaimsError;
-use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
 use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::spi;

@@ -8,7 +8,7 @@ use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 use uuid::Uuid;
 
 use super::refused_save::{ClaimedTwice, RefusedSave};
-use crate::error::{errors, sentence, text};
+use crate::kernel::error::{errors, sentence, text};
 
 errors! {
     /// The reason why a call on claimed columns, or capture itself, fails.

@@ -12,9 +12,9 @@ use claims_model::routes::Routes;
 use pgrx::pg_sys::Oid;
 use pgrx::pg_sys::panic::ErrorReport;
 
+use super::errors::CaptureError;
 use super::{observations, pins};
-use crate::cell::capture::errors::CaptureError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::transaction_end::{Hooks, current_subtransaction};
 
 thread_local! {

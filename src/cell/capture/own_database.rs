@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::batch::SentBatch;
 use super::{leases, skipped_destroys};
-use crate::error::ClaimsError;
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
 use crate::service::lease::limit;
 
 /// Claims and gives up all names of a batch, in as many portions as the limits of a batch ask for.

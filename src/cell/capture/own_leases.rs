@@ -19,7 +19,7 @@ use crate::cell::client::Service;
 use crate::cell::client::settlement::Settled;
 use crate::cell::recovery::judge::{self, JudgedLease};
 use crate::cell::tracked;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::libpq::RemoteError;
 use pg::spi::Connection;
 

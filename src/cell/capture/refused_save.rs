@@ -4,7 +4,7 @@
 use claims_model::origin::Declared;
 use claims_model::refused::{RefusedName, weightiest};
 
-use crate::error::{Text, text};
+use crate::kernel::error::{Text, text};
 use pg::error_context::ErrorFields;
 use pg::libpq::RemoteError;
 

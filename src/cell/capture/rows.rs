@@ -6,11 +6,11 @@ use std::rc::Rc;
 use claims_model::origin::Declared;
 use pgrx::PgTrigger;
 
+use super::errors::{CaptureError, Excess};
 use super::wanted_claims::{WantedClaim, wanted_claims, with_rights};
 use super::{automatic, log, observed_rows, pins};
-use crate::cell::capture::errors::{CaptureError, Excess};
 use crate::cell::claimed::attributes::{self, Captured, CapturedColumns, UnusableAttribute};
-use crate::error::{ClaimsError, raise};
+use crate::kernel::error::{ClaimsError, raise};
 use pg::compatibility;
 use pg::spi::Connection;
 use pg::trigger::{RowChange, RowVersion};

@@ -8,7 +8,7 @@ use pgrx::pg_sys::Oid;
 
 use super::states;
 use crate::cell::errors::CellError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
 use pg::clock::Moment;
 use pg::prelude::*;

@@ -10,7 +10,7 @@ use super::question::Question;
 use super::turns::Turn;
 use super::{Service, Way, breaker};
 use crate::cell::errors::CellError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::libpq::{Command, Mismatch, Reply, Trouble};
 
 /// Part of a timeout that waiting for a turn or a place leaves to the service, but at most a quarter of it.

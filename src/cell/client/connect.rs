@@ -10,7 +10,7 @@ use super::connection_cache::CachedConnection;
 use super::places::ConnectionPlace;
 use super::servers::{self, Server};
 use crate::cell::errors::CellError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::libpq::{self, Link, Trouble};
 use pg::spi::Connection;
 use pg::{foreign, roles};

@@ -10,7 +10,7 @@ use super::question::question;
 use super::{Service, own_place};
 use crate::cell::errors::CellError;
 use crate::cell::own_epochs;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 /// Largest number of attempts: a pass of this database may replace the epoch during each of them.
 const ATTEMPTS: usize = 5;

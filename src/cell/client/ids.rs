@@ -7,7 +7,7 @@ use claims_model::ids::{Ids, MAX_ID};
 use super::Service;
 use super::answer::wrong;
 use super::question::{Question, question};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 /// The things that this database may do with a range, as the service says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

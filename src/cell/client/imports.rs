@@ -6,7 +6,7 @@ use super::Service;
 use super::answer::{one_of, wrong};
 use super::naming::RequiredNaming;
 use super::question::question;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 /// The reasons why the service does not claim a record.
 pub const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];

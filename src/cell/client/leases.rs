@@ -14,7 +14,7 @@ use super::naming::RequiredNaming;
 use super::presented::Presented;
 use super::question::{interval, question};
 use super::settlement::{OUTCOME_NAMES, Settled, Settlement};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
 use pg::libpq::{Command, Mismatch};
 use pg::xid8::Xid8;

@@ -8,7 +8,7 @@ use super::Service;
 use super::answer::{AnswerColumn, one_of, row, wrong};
 use super::question::{Json, question};
 use crate::cell::availability::HolderHere;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::clock::Moment;
 use pg::libpq::Mismatch;
 

@@ -3,7 +3,7 @@
 use pgrx::pg_sys::{self, Oid};
 
 use crate::cell::errors::CellError;
-use crate::error::{AccessError, ClaimsError};
+use crate::kernel::error::{AccessError, ClaimsError};
 use pg::prelude::*;
 use pg::{libpq, roles};
 

@@ -11,7 +11,7 @@ use claims_model::queue::{ServiceKey, Ticket};
 use pgrx::pg_sys::Oid;
 
 use crate::cell::errors::CellError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
 use pg::clock::{Moment, monotonic};
 use pg::shared::{FromBytes, Locked, Shared};

@@ -5,7 +5,7 @@ use pgrx::pg_sys::{self, Oid};
 
 use super::own_place;
 use super::question::{Parameter, Values};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 /// The epoch that a call presents, as this database had committed it. `None`: this database has none yet.
 pub type Presented = Option<StoredEpoch>;

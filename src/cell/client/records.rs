@@ -14,8 +14,8 @@ use super::Service;
 use super::answer::wrong;
 use super::naming::RequiredNaming;
 use super::question::{Json, interval, question};
-use crate::error::ClaimsError;
 use crate::kernel::catalog;
+use crate::kernel::error::ClaimsError;
 use pg::libpq::Mismatch;
 
 /// A range of a cell's claims, and how it is compared.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Service;
 use super::question::question;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 impl Service<'_> {
     /// Holds a slot for verification, or holds it for longer. Returns `false` if the service has no free one. 0 seconds give it back.

@@ -10,7 +10,7 @@ use pgrx::pg_sys::Oid;
 
 use super::places::{self, key};
 use crate::cell::errors::CellError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
 use pg::shared::Locked;
 use pg::{background, wait};

@@ -3,13 +3,12 @@
 use claims_model::limits::KIND_CHARS;
 use claims_model::{BadInput, Problem};
 
-use crate::arguments;
+use super::errors::IdsError;
 use crate::cell::errors::CellError;
 use crate::cell::id_sequences::{self as sequences, Sequence};
-use crate::cell::ids::errors::IdsError;
 use crate::cell::wakeup;
-use crate::error::ClaimsError;
-use crate::kernel::access;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
 use pg::name::Relation;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

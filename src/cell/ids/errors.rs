@@ -1,6 +1,6 @@
 //! Errors of sequences that draw from id spaces.
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 errors! {
     /// The reason why ids are not used.

@@ -14,7 +14,7 @@ use crate::cell::client::Service;
 use crate::cell::client::imports::{ImportList, ImportRefusal};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::verify::expected::{Expected, ExpectedClaim, Unclaimable, claim_of, expected_claim, list_json};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::spi::Connection;
 use pg::wait;
 

@@ -3,7 +3,7 @@
 use claims_model::problem::shortened;
 use pgrx::PgLogLevel;
 
-use crate::error::{errors, text};
+use crate::kernel::error::{errors, text};
 
 errors! {
     /// The reason why an import fails.

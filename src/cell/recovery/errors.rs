@@ -3,7 +3,7 @@
 use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use crate::error::text;
+use crate::kernel::error::text;
 
 /// The largest number of leases in one warning.
 const NAMED: usize = 100;

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::judge::{self, JudgedLease};
 use super::traces::{self, LocalTraces};
-use crate::arguments::required;
 use crate::cell::client::{Service, unreachable};
-use crate::error::ClaimsError;
+use crate::kernel::arguments::required;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::{access, catalog};
 use pg::clock::Moment;
 use pg::name::Name;

@@ -8,12 +8,11 @@ use claims_model::{BadInput, Problem};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::arguments;
 use crate::cell::client::leases::OutstandingLease;
 use crate::cell::tracked::{self, LeaseArgument};
 use crate::cell::{MAX_LEASES, at_most};
-use crate::error::ClaimsError;
-use crate::kernel::{access, settings};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, settings};
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::settings::LockWaits;

@@ -3,12 +3,12 @@
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use super::errors::VerificationError;
 use super::expected::Expected;
 use super::passes::{self, VerificationPass};
-use crate::arguments;
 use crate::cell::reading;
-use crate::cell::verify::errors::VerificationError;
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
+use crate::kernel::error::ClaimsError;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{self, Connection};

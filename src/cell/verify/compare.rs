@@ -20,7 +20,7 @@ use super::remote::Remote;
 use super::rows::SeenRows;
 use crate::cell::claimed::expected::ShareLock;
 use crate::cell::client::records::Report;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::spi::Connection;
 use pg::subtransaction::{Stopped, attempt};
 

@@ -1,9 +1,9 @@
 //! `digest_expected`: returns the digest of the claims that a range of the cell's own tables needs.
 
 use super::expected::Expected;
-use crate::arguments::{self, source_range};
 use crate::cell::reading;
-use crate::error::ClaimsError;
+use crate::kernel::arguments::{self, source_range};
+use crate::kernel::error::ClaimsError;
 use pg::prelude::*;
 use pg::spi;
 

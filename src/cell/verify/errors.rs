@@ -3,7 +3,7 @@
 use pgrx::PgLogLevel;
 use uuid::Uuid;
 
-use crate::error::{errors, text};
+use crate::kernel::error::{errors, text};
 
 errors! {
     /// The reason why verification fails.

@@ -9,12 +9,12 @@ use claims_model::routes::Routes;
 use claims_model::source_key::is_id;
 use claims_model::source_range::{self, SourceRange};
 
-use crate::arguments::{self, source_range};
 use crate::cell::claimed::expected::{self, Attribute, ClaimedRow};
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::{reading, routes};
-use crate::error::ClaimsError;
+use crate::kernel::arguments::{self, source_range};
 use crate::kernel::catalog;
+use crate::kernel::error::ClaimsError;
 use crate::service::verify::errors::RangeError;
 use claims_model::limits::{BUCKET_VALUE_CHARS, ID_CHARS, MAX_COMPARED};
 use pg::jsonb::JsonText;

@@ -12,13 +12,13 @@ use claims_model::verify::Outcome;
 use claims_model::{BadInput, Problem};
 
 use super::compare::{ComparedRange, FoundDiscrepancy};
+use super::errors::VerificationError;
 use super::expected::{Expected, Summary};
 use super::walk::{Findings, Verification, WalkExtent};
-use crate::arguments;
 use crate::cell::client::unreachable;
 use crate::cell::reading;
-use crate::cell::verify::errors::VerificationError;
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
+use crate::kernel::error::ClaimsError;
 use pg::prelude::*;
 use pg::spi;
 use pg::xact;

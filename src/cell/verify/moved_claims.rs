@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::cell::client::Service;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::spi::Connection;
 
 /// Timeout of a call to the other service. The rows are locked meanwhile.

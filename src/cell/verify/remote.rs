@@ -12,7 +12,7 @@ use super::expected::{ExpectedClaim, list_json};
 use crate::cell::client::Service;
 use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::records::{Report, Span};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::wait;
 
 /// Timeout of a correction, whose rows are locked meanwhile.

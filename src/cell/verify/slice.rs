@@ -20,7 +20,7 @@ use crate::cell::client::naming::RequiredNaming;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::epoch;
 use crate::cell::transactions::Transactions;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::pass_log::Pass;
 use crate::kernel::settings;
 use pg::spi::Connection;

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use claims_model::due::{SLOT_EXTEND_INTERVAL, SLOT_HELD_FOR};
 
+use super::errors::VerificationError;
 use crate::cell::client::{Service, unreachable};
 use crate::cell::transactions::Transactions;
-use crate::cell::verify::errors::VerificationError;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 /// Timeout of a call to the service.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

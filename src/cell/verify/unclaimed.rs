@@ -16,15 +16,15 @@ use uuid::Uuid;
 
 use super::begin::must_be_claimed;
 use super::compare::ComparedRange;
+use super::errors::VerificationError;
 use super::expected::{Expected, Summary};
 use super::progress::{Progress, Tally};
 use super::walk::{Findings, Verification, WalkExtent, Walked};
 use super::writers;
-use crate::arguments;
 use crate::cell::client::{Service, unreachable};
-use crate::cell::verify::errors::VerificationError;
 use crate::cell::{reading, routes, tracked};
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
+use crate::kernel::error::ClaimsError;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{wait, xact};

@@ -11,7 +11,7 @@ use super::compare::{ComparedRange, Comparison};
 use super::expected::{Expected, Summary};
 use super::remote::Remote;
 use crate::cell::client::Service;
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 use pg::spi::Connection;
 
 /// Number of rows that one comparison reads.

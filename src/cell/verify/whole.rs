@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use super::begin::with_lock_timeout;
+use super::errors::{VerificationError, warn_of_rows};
 use super::expected::Expected;
 use super::positions::{self, PositionKey};
 use super::progress::{Counting, Tally};
 use super::walk::{Verification, WalkExtent, Walked};
-use crate::arguments;
 use crate::cell::client::unreachable;
-use crate::cell::verify::errors::{VerificationError, warn_of_rows};
 use crate::cell::{epoch, reading};
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::pass_log::Pass;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

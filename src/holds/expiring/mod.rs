@@ -13,10 +13,9 @@ mod statements;
 use claims_model::limits::{CLAIMANT_CHARS, KEY_CHARS, KIND_CHARS};
 use claims_model::{BadInput, Problem};
 
-use crate::arguments;
-use crate::error::ClaimsError;
-use crate::holds::errors::HoldError;
-use crate::kernel::access;
+use super::errors::HoldError;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::spi::{self, Connection};

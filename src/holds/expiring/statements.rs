@@ -2,6 +2,7 @@
 //! updates them by primary key. So no plan can run the locking part twice, or lock more rows than are taken. `is_row`
 //! explains the join conditions.
 
+use crate::kernel::sql_text::is_row;
 use pg::clock::Moment;
 use pg::query::{query, record};
 

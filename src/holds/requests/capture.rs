@@ -3,10 +3,10 @@
 use claims_model::limits::PAYLOAD_BYTES;
 use pgrx::PgTrigger;
 
+use super::errors::CapturedTableError;
 use super::{captured_tables, enqueue};
-use crate::error::{ClaimsError, raise};
 use crate::holds::errors::HoldError;
-use crate::holds::requests::errors::CapturedTableError;
+use crate::kernel::error::{ClaimsError, raise};
 use pg::spi::{self, Connection};
 use pg::trigger::RowChange;
 

@@ -4,10 +4,9 @@ use claims_model::limits::KIND_CHARS;
 use pgrx::pg_sys::Oid;
 
 use super::captured_tables::{self, Table};
-use crate::arguments;
-use crate::error::ClaimsError;
-use crate::holds::requests::errors::CapturedTableError;
-use crate::kernel::access;
+use super::errors::CapturedTableError;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
 use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
 use pg::name::{Name, Relation};

@@ -3,12 +3,10 @@
 use claims_model::limits::{KEY_CHARS, KIND_CHARS, PAYLOAD_BYTES, PAYLOAD_DEPTH};
 use claims_model::{BadInput, Problem};
 
-use super::hints;
-use super::statements as requests;
-use crate::arguments;
-use crate::error::ClaimsError;
+use super::{hints, statements as requests};
 use crate::holds::errors::HoldError;
-use crate::kernel::{access, settings};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, settings};
 use pg::clock::Moment;
 use pg::jsonb::{Extent, Jsonb};
 use pg::prelude::*;

@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 errors! {
     /// The reason why changes of a table cannot become requests.

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use claims_model::limits;
 use pgrx::PgSqlErrorCode as Code;
 
-use super::hands::InHand;
+use super::hands::{self, InHand};
 use super::statements::{self as requests, HeldRequest, Holds};
-use super::{enqueue, hands, hints, unblock};
-use crate::arguments;
-use crate::error::ClaimsError;
+use super::{enqueue, hints, unblock};
 use crate::holds::errors::HoldError;
-use crate::kernel::settings;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{arguments, settings};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;

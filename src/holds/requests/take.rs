@@ -6,11 +6,11 @@ use claims_model::hash::fnv1a;
 use claims_model::limits::KIND_CHARS;
 use pgrx::PgSqlErrorCode as Code;
 
-use super::hands::InHand;
+use super::hands::{self, InHand};
 use super::portion::{self, Handed};
 use super::statements::{self as requests, Candidate, Outstanding};
-use super::{hands, hints, unblock};
-use crate::arguments;
+use super::{hints, unblock};
+use crate::kernel::arguments;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;

@@ -5,14 +5,14 @@ use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
 use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::Oid;
 
+use super::errors::AdminError;
 use super::grants::{self, Audience, role_called};
-use crate::arguments;
-use crate::error::ClaimsError;
+use super::statements;
+use super::tables::{CellRegistration, ROLE_TABLES};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments;
 use crate::kernel::call::Call;
-use crate::service::admin::errors::AdminError;
-use crate::tables::rows::cells::CellRegistration;
-use crate::tables::shared::admin;
+use crate::kernel::error::ClaimsError;
 use pg::jsonb::{Extent, Jsonb};
 use pg::name::Name;
 use pg::prelude::*;
@@ -70,11 +70,11 @@ fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
 /// Registers a cell. A role that loses its last cell loses the grants of cells, but keeps those of grant_read().
 fn register(call: &Call, role_name: &str, cell: &CellRegistration) -> Result<(), ClaimsError> {
     // Two calls that register one cell serialize here, so the second one sees the role that the first has set.
-    call.tables.lock_grants(call.connection)?;
-    let before = call.tables.role_of_cell(call.connection, cell.cell_id);
+    ROLE_TABLES.of(call).lock_grants(call.connection)?;
+    let before = ROLE_TABLES.of(call).role_of_cell(call.connection, cell.cell_id);
     // The grants come before the row, because their error names the node that lacks the role. An error of the row names none.
-    call.tables.change_grants(call.connection, role_name, &["reader", "cell"], true);
-    call.tables.register(call.connection, cell);
+    ROLE_TABLES.of(call).change_grants(call.connection, role_name, &["reader", "cell"], true);
+    ROLE_TABLES.of(call).register(call.connection, cell);
     if let Some(before) = before.filter(|before| *before != cell.role) {
         take_away(call, before);
     }
@@ -83,12 +83,12 @@ fn register(call: &Call, role_name: &str, cell: &CellRegistration) -> Result<(),
 
 /// Revokes the grants of cells from a role that has lost a cell, if it was the last one.
 pub fn take_away(call: &Call, before: Oid) {
-    if call.tables.has_cells(call.connection, before) {
+    if ROLE_TABLES.of(call).has_cells(call.connection, before) {
         return;
     }
-    let Some(old_name) = admin::role_name(call.connection, before) else { return };
-    call.tables.change_grants(call.connection, &old_name, &["cell"], false);
+    let Some(old_name) = statements::role_name(call.connection, before) else { return };
+    ROLE_TABLES.of(call).change_grants(call.connection, &old_name, &["cell"], false);
     if !grants::has(call.connection, Audience::Reader, before) {
-        call.tables.change_grants(call.connection, &old_name, &["reader"], false);
+        ROLE_TABLES.of(call).change_grants(call.connection, &old_name, &["reader"], false);
     }
 }

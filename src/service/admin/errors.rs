@@ -7,7 +7,7 @@ use claims_model::renaming::Collision;
 use claims_model::{Kind, Naming, Profile, Reason, UNICODE_VERSION};
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 
-use crate::error::{errors, text};
+use crate::kernel::error::{errors, text};
 
 errors! {
     /// The reason why a call about types, cells and grants fails.
@@ -123,27 +123,6 @@ fn is_older(there: &str) -> bool {
     numbers(there) < numbers(UNICODE_VERSION) && numbers(there).is_some()
 }
 
-errors! {
-    /// The reason why the tables cannot be distributed.
-    pub enum DistributeError {
-        NoCitus => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims can be distributed only by Citus",
-            detail "It is not installed in this database.",
-            hint "Call claims.distribute() on the coordinator of a Citus cluster.";
-        Already => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the tables of claims are distributed already",
-            hint "Nodes that were added later get shards by citus_rebalance_start().";
-        OwnerCannotLogIn { owner: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the owner of claims cannot log in to the nodes",
-            detail "Functions of claims reach the other nodes as role \"{owner}\", which has no LOGIN.",
-            hint "Give the role LOGIN, and each node a way to enter the others as it, in pg_hba.conf or pg_dist_authinfo.";
-        Unreachable { node: String, message: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
-            "the owner of claims cannot log in to the nodes",
-            detail "Node {node}: {message}",
-            hint "Let the role enter every node from every other, in pg_hba.conf and, with a password, pg_dist_authinfo.";
-        InUse { what: &'static str } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "claims cannot be distributed as they are used",
-            detail "Distributed claims have no {what}.",
-            hint "End their use in this database first; docs/service/distributed.md says what can be used instead.";
-    }
-}
-
 /// Warns the client and the log that a cell may still begin leases while its claims are released.
 pub fn warn_of_open_cell(cell_id: i64) {
     text!(ERRCODE_WARNING: "cell {cell_id} may still begin leases while its claims are released",
@@ -170,10 +149,4 @@ pub fn notice_of_look_alikes(beside: &[BesideReserved]) {
         detail ("{first}{}", beside.iter().take(NAMED).map(line).collect::<Vec<_>>().join(" ")),
         hint "The cells keep what they have claimed. Nobody can claim another name that looks like these.")
     .send(PgLogLevel::NOTICE);
-}
-
-/// Notifies the client of the progress of `distribute`, before each table.
-pub fn notice_of_distributing(table: &str, number: usize, of: usize, size: &str) {
-    text!(ERRCODE_SUCCESSFUL_COMPLETION: "spreading table claims.{table} ({number} of {of}, {size})")
-        .send(PgLogLevel::NOTICE);
 }

@@ -2,10 +2,11 @@
 
 use pgrx::pg_sys::Oid;
 
-use crate::error::ClaimsError;
+use super::errors::AdminError;
+use super::statements;
 use crate::kernel::admin_action::AdminAction;
-use crate::service::admin::errors::AdminError;
-use crate::tables::shared::admin;
+use crate::kernel::error::ClaimsError;
+use crate::service::admin::tables::ROLE_TABLES;
 use pg::extension::outside_of_scripts;
 use pg::name::Name;
 use pg::prelude::*;
@@ -102,9 +103,9 @@ fn revoke_monitor(role_name: Option<Name>) -> Result<(), ErrorReport> {
 fn refresh_grants() -> Result<(), ErrorReport> {
     let action = AdminAction::without_reason("refresh_grants")?;
     Ok(action.perform(|call| {
-        call.tables.hand_over(call.connection)?;
-        call.tables.lock_grants(call.connection)?;
-        outside_of_scripts(|| call.tables.refresh_grants(call.connection));
+        ROLE_TABLES.of(call).hand_over(call.connection)?;
+        ROLE_TABLES.of(call).lock_grants(call.connection)?;
+        outside_of_scripts(|| ROLE_TABLES.of(call).refresh_grants(call.connection));
         Ok(())
     })?)
 }
@@ -114,9 +115,9 @@ fn grant(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError>
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
     action.with("role_name", role_name.as_str()).perform(|call| {
         role_called(call.connection, &role_name)?;
-        call.tables.lock_grants(call.connection)?;
-        call.tables.change_grants(call.connection, &role_name, audience.names(), true);
-        call.tables.grant_select(call.connection, audience.relations(), &role_name);
+        ROLE_TABLES.of(call).lock_grants(call.connection)?;
+        ROLE_TABLES.of(call).change_grants(call.connection, &role_name, audience.names(), true);
+        ROLE_TABLES.of(call).grant_select(call.connection, audience.relations(), &role_name);
         Ok(())
     })
 }
@@ -127,20 +128,20 @@ fn revoke(audience: Audience, role_name: Option<Name>) -> Result<(), ClaimsError
     let Name(role_name) = role_name.ok_or(AdminError::NoRoleNamed)?;
     action.with("role_name", role_name.as_str()).perform(|call| {
         let role = role_called(call.connection, &role_name)?;
-        call.tables.lock_grants(call.connection)?;
-        call.tables.revoke_select(call.connection, audience.relations(), role, &role_name);
-        call.tables.change_grants(call.connection, &role_name, audience.names(), false);
-        if call.tables.has_cells(call.connection, role) {
-            call.tables.change_grants(call.connection, &role_name, &["reader", "cell"], true);
+        ROLE_TABLES.of(call).lock_grants(call.connection)?;
+        ROLE_TABLES.of(call).revoke_select(call.connection, audience.relations(), role, &role_name);
+        ROLE_TABLES.of(call).change_grants(call.connection, &role_name, audience.names(), false);
+        if ROLE_TABLES.of(call).has_cells(call.connection, role) {
+            ROLE_TABLES.of(call).change_grants(call.connection, &role_name, &["reader", "cell"], true);
         }
         Ok(())
     })
 }
 
 pub fn has(connection: &Connection, audience: Audience, role: Oid) -> bool {
-    admin::can_read(connection, audience.relations()[0], role)
+    statements::can_read(connection, audience.relations()[0], role)
 }
 
 pub fn role_called(connection: &Connection, name: &str) -> Result<Oid, ClaimsError> {
-    admin::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
+    statements::role_called(connection, name).ok_or_else(|| AdminError::UnknownRole { name: name.to_owned() }.into())
 }

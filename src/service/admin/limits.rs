@@ -2,11 +2,12 @@
 
 use claims_model::{BadInput, Problem};
 
-use crate::arguments::required;
-use crate::error::{AccessError, ClaimsError};
+use super::errors::AdminError;
 use crate::kernel::admin_action::AdminAction;
-use crate::service::admin::errors::AdminError;
-use crate::tables::shared::limits::{self, CellLimits};
+use crate::kernel::arguments::required;
+use crate::kernel::error::{AccessError, ClaimsError};
+use crate::kernel::limits::{self, CellLimits};
+use crate::service::admission::PACE_KEEPER;
 use pg::prelude::*;
 use pg::roles;
 
@@ -42,7 +43,7 @@ fn set(cell_id: Option<i64>, reason: Option<String>, limits: CellLimits) -> Resu
     let action = action.with("max_batch_size", max_batch_size).with("begins_per_second", begins_per_second);
     let action = action.with("max_priority", max_priority).with("refusals_per_second", refusals_per_second);
     action.perform(|call| {
-        if begins_per_second.is_some() && !call.tables.counts_begins(call.connection) {
+        if begins_per_second.is_some() && !PACE_KEEPER.of(call).counts_begins(call.connection) {
             return Err(AdminError::NotPreloaded.into());
         }
         if !call.current_catalog().cells.contains_key(&cell_id) {

@@ -1,17 +1,21 @@
 //! Administration: types, cells, grants, modes and limits.
 
 mod cells;
-mod distribute;
 mod errors;
 mod grants;
 mod limits;
+mod local;
 mod modes;
 mod names;
 mod profile;
 mod release;
 mod reserve;
+pub mod statements;
+mod tables;
 mod types;
 mod version;
+
+pub use self::tables::*;
 
 ::pgrx::extension_sql_file!("../../../sql/install/service/type_names.sql", name = "type_names", requires = ["tables"]);
 ::pgrx::extension_sql_file!(

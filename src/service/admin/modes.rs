@@ -3,11 +3,11 @@
 use claims_model::mode::Mode;
 use claims_model::{BadInput, Problem};
 
-use crate::arguments::required;
-use crate::error::AccessError;
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments::required;
 use crate::kernel::call::answer;
-use crate::tables::shared::modes;
+use crate::kernel::error::AccessError;
+use crate::kernel::modes;
 use pg::prelude::*;
 use pg::roles;
 

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
 
-use crate::error::ClaimsError;
-use crate::kernel::catalog;
-use crate::service::admin::errors::NamesError;
-use crate::{arguments, tables};
+use super::errors::NamesError;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{arguments, catalog, tables};
 use pg::prelude::*;
 
 /// Returns the profile that an argument names.

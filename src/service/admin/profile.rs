@@ -11,19 +11,18 @@ use claims_model::renaming::{ChangedType, Collision, Collisions, LookAlikes, Sur
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 
+use super::errors::{NamesError, notice_of_look_alikes};
 use super::names;
-use crate::arguments;
-use crate::error::{ClaimsError, TablesError};
+use super::tables::ROLE_TABLES;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
-use crate::kernel::settings;
-use crate::service::admin::errors::{NamesError, notice_of_look_alikes};
-use crate::service::feed;
+use crate::kernel::error::{ClaimsError, TablesError};
+use crate::kernel::{arguments, settings};
+use crate::service::claims::{Bearing, SKELETON_TABLES};
+use crate::service::feed::{self, Change, ChangeSet};
+use crate::service::names::{NAME_TABLES, PORTION, Renamed, Renaming, statements};
 use crate::service::transfer::errors::TransferError;
-use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::names::{PORTION, Renamed, Renaming};
-use crate::tables::rows::skeletons::Bearing;
-use crate::tables::shared::{names as statements, transfers};
+use crate::service::transfer::transfers;
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::{wait, xact};
@@ -89,8 +88,8 @@ fn set(
             return Err(NamesError::OldSnapshot.into());
         }
         call.bounded(|| {
-            call.tables.lock_types(call.connection)?;
-            call.tables.lock_names(call.connection, change(call)?.number);
+            ROLE_TABLES.of(call).lock_types(call.connection)?;
+            NAME_TABLES.of(call).lock_names(call.connection, change(call)?.number);
             // Read again under the lock, where no other session changes the type.
             let renamed = change(call)?.perform(call)?;
             Ok((Vec::new(), vec![("renamed", renamed)]))
@@ -152,7 +151,7 @@ impl ProfileChange {
 
     fn plan(&self, call: &Call) -> Plan {
         let mut plan = Plan::default();
-        call.tables.each_name(call.connection, self.number, &mut |name| {
+        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
             let becomes = plan.survey.add(self.changed(), name.displayed(), name.cell_id);
             let Some((new, skeleton)) = becomes else { return };
             plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
@@ -182,7 +181,7 @@ impl ProfileChange {
             return Vec::new();
         }
         let mut found = Collisions::default();
-        call.tables.each_name(call.connection, self.number, &mut |name| {
+        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
             found.add(self.changed(), survey, (&name.value, name.displayed()), name.cell_id);
         });
         found.list()
@@ -194,14 +193,14 @@ impl ProfileChange {
             return;
         }
         let mut alike = LookAlikes::default();
-        call.tables.each_name(call.connection, self.number, &mut |name| {
+        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
             alike.add(self.changed(), survey, name.displayed(), name.cell_id);
         });
         notice_of_look_alikes(&alike.list());
     }
 
     fn rename(&self, call: &Call, renamings: &[Renaming]) {
-        let renamed = call.tables.rename(call.connection, self.number, renamings, feed::is_on());
+        let renamed = NAME_TABLES.of(call).rename(call.connection, self.number, renamings, feed::is_on());
         if !renamed.is_empty() {
             return tell(call, &renamed);
         }
@@ -216,7 +215,7 @@ impl ProfileChange {
         for (wanted, bearing) in [(&plan.claimed, Bearing::Claimed), (&plan.reserved, Bearing::Reserved)] {
             for portion in wanted.chunks(PORTION) {
                 let portion: Vec<_> = portion.iter().map(|(skeleton, bucket)| (*skeleton, bucket)).collect();
-                call.tables.put_skeletons(call.connection, &portion, bearing);
+                SKELETON_TABLES.of(call).put_skeletons(call.connection, &portion, bearing);
             }
         }
     }

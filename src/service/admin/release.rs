@@ -7,17 +7,17 @@ use claims_model::mode::Need;
 use claims_model::{BadInput, Bucket, NOBODY, Problem};
 
 use super::cells::take_away;
-use crate::arguments::required;
-use crate::error::AccessError;
+use super::errors::{AdminError, warn_of_open_cell};
+use super::statements;
+use super::tables::{Leftovers, RELEASE_TABLES, ROLE_TABLES};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments::required;
 use crate::kernel::call::{CellCall, answer};
+use crate::kernel::error::AccessError;
 use crate::kernel::settings::{self, Audit};
-use crate::service::admin::errors::{AdminError, warn_of_open_cell};
-use crate::service::{admission, audit, feed};
-use crate::tables::rows::cells::Leftovers;
-use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::skeletons::SkeletonChange;
-use crate::tables::shared::admin;
+use crate::service::claims::{SKELETON_TABLES, SkeletonChange};
+use crate::service::feed::{self, Change, ChangeSet};
+use crate::service::{admission, audit};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -42,7 +42,7 @@ fn release_records(
             return Err(AccessError::UnknownCell { cell_id }.into());
         }
         if required(dry_run, "dry_run")? {
-            return spi::connect(|connection| Ok(admin::count_claims(connection, cell_id)));
+            return spi::connect(|connection| Ok(statements::count_claims(connection, cell_id)));
         }
         let action = action.with("cell_id", cell_id).with("max_results", max_results);
         let (released, is_open) = action.perform_counted(|call| {
@@ -70,7 +70,8 @@ fn release_some(call: &CellCall, max_results: i64) -> i64 {
     // The audit log needs the names.
     if !call.catalog.types.refuse_confusables()
         && settings::audit() == Audit::Off
-        && let Some(released) = call.tables.release_in_bulk(call.connection, call.cell_id, max_results, feed::is_on())
+        && let Some(released) =
+            RELEASE_TABLES.of(call).release_in_bulk(call.connection, call.cell_id, max_results, feed::is_on())
     {
         if released > 0 && feed::is_on() {
             feed::notify_readers(call.connection);
@@ -79,7 +80,7 @@ fn release_some(call: &CellCall, max_results: i64) -> i64 {
     }
     let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
     let Ok(count) = call.bounded(|| {
-        let released = call.tables.release(call.connection, call.cell_id, max_results);
+        let released = RELEASE_TABLES.of(call).release(call.connection, call.cell_id, max_results);
         Ok::<_, Infallible>(finish(call, &released))
     });
     count
@@ -87,7 +88,7 @@ fn release_some(call: &CellCall, max_results: i64) -> i64 {
 
 /// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
 fn finish(call: &CellCall, released: &[Bucket]) -> i64 {
-    call.tables.change_skeletons(
+    SKELETON_TABLES.of(call).change_skeletons(
         call.connection,
         SkeletonChange::Free,
         &skeletons(released.iter(), &call.catalog.types),
@@ -107,14 +108,14 @@ fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), Error
         let cell_id = required(cell_id, "cell_id")?;
         action.with("cell_id", cell_id).perform(|call| {
             // Under this lock no other session registers the cell or gives its role another cell.
-            call.tables.lock_grants(call.connection)?;
-            let Some(role) = call.tables.role_of_cell(call.connection, cell_id) else {
+            ROLE_TABLES.of(call).lock_grants(call.connection)?;
+            let Some(role) = ROLE_TABLES.of(call).role_of_cell(call.connection, cell_id) else {
                 return Err(AccessError::UnknownCell { cell_id }.into());
             };
-            if let Some(Leftovers { claims, leases, transfers }) = admin::leftovers(call.connection, cell_id) {
+            if let Some(Leftovers { claims, leases, transfers }) = statements::leftovers(call.connection, cell_id) {
                 return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
             }
-            admin::remove_cell(call.connection, cell_id);
+            statements::remove_cell(call.connection, cell_id);
             take_away(call, role);
             Ok(())
         })

@@ -10,18 +10,17 @@ use claims_model::lookalike::{BesideReserved, skeletons};
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
 
-use crate::arguments;
-use crate::error::{ClaimsError, TablesError};
+use super::errors::{NamesError, notice_of_look_alikes};
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::{self, Catalog};
-use crate::kernel::settings;
-use crate::service::admin::errors::{NamesError, notice_of_look_alikes};
+use crate::kernel::error::{ClaimsError, TablesError};
+use crate::kernel::{arguments, settings};
+use crate::service::claims::{
+    Bearing, CLAIM_TABLES, CONTENTION_SQLSTATES, KEY_TABLES, SKELETON_TABLES, SkeletonChange, skeletons,
+};
+use crate::service::names::{NAME_TABLES, Reserved, ReservedBy, statements};
 use crate::service::{ATTEMPTS, lock_timeout, naming};
-use crate::tables::CONTENTION_SQLSTATES;
-use crate::tables::rows::names::{Reserved, ReservedBy};
-use crate::tables::rows::skeletons::{Bearing, SkeletonChange};
-use crate::tables::shared::{names, skeletons};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::roles;
@@ -70,9 +69,10 @@ fn unreserve_names(
 fn unreserve(call: &Call, catalog: &Catalog, names: &[Reserved]) -> i64 {
     let Some(number) = names.first().map(|name| name.bucket.bucket_type) else { return 0 };
     let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-    let freed = names::unreserve(call.connection, number, &values);
+    let freed = statements::unreserve(call.connection, number, &values);
     let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-    call.tables.change_skeletons(call.connection, SkeletonChange::Unreserve, &skeletons(freed.iter(), &catalog.types));
+    let freed_skeletons = skeletons(freed.iter(), &catalog.types);
+    SKELETON_TABLES.of(call).change_skeletons(call.connection, SkeletonChange::Unreserve, &freed_skeletons);
     freed.len() as i64
 }
 
@@ -121,7 +121,8 @@ fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> 
     let deadline = Instant::now() + settings::wait_timeout();
     for attempt in 0..ATTEMPTS {
         let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
-        let before: HashSet<_> = names::reserved_among(call.connection, bucket_type, &values).into_iter().collect();
+        let before: HashSet<_> =
+            statements::reserved_among(call.connection, bucket_type, &values).into_iter().collect();
         let new: Vec<_> = names.iter().filter(|name| !before.contains(&*name.bucket.value)).collect();
         if new.is_empty() {
             return Ok(0);
@@ -129,9 +130,9 @@ fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> 
         let _waits = LockWaits::until(deadline.max(Instant::now() + lock_timeout(attempt)));
         let around = call.tables.surroundings();
         let take = || {
-            call.tables.reserve(call.connection, bucket_type, &new, &ReservedBy { reason, role: &role });
+            NAME_TABLES.of(call).reserve(call.connection, bucket_type, &new, &ReservedBy { reason, role: &role });
             let skeletons = skeletons(new.iter().map(|name| &name.bucket), &catalog.types);
-            call.tables.put_skeletons(call.connection, &skeletons, Bearing::Reserved);
+            SKELETON_TABLES.of(call).put_skeletons(call.connection, &skeletons, Bearing::Reserved);
             Ok::<_, Infallible>(())
         };
         let taken = subtransaction(&CONTENTION_SQLSTATES, || call.bounded_within(around, take));
@@ -157,7 +158,7 @@ fn claims_beside(call: &Call, catalog: &Catalog, names: &[&Reserved]) -> Vec<Bes
     let bearers =
         skeletons::bearers(call.connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
     let claims: Vec<_> = bearers.values().filter_map(|bearers| bearers.bearer.as_ref()).collect();
-    let standing = call.tables.standing(call.connection, &claims);
+    let standing = CLAIM_TABLES.of(call).standing(call.connection, &claims);
     let beside = |(skeleton, name): &(_, &Bucket)| {
         let claim = bearers.get(skeleton)?.bearer.as_ref()?;
         let (reserved, cell_id) = (name.value.clone().into_owned(), standing.get(claim)?.holder_cell_id);
@@ -169,7 +170,7 @@ fn claims_beside(call: &Call, catalog: &Catalog, names: &[&Reserved]) -> Vec<Bes
 /// Returns the conflicts of names that cannot be reserved: claims, and names in flight.
 fn conflicts_with<'n>(call: &Call, names: &[&'n Reserved]) -> Vec<Conflict<'n>> {
     let buckets: Vec<_> = names.iter().map(|name| &name.bucket).collect();
-    let found: HashMap<_, _> = call.tables.standing(call.connection, &buckets);
+    let found: HashMap<_, _> = CLAIM_TABLES.of(call).standing(call.connection, &buckets);
     let now = Moment::now();
     let conflict = |(bucket, is_contended): (&&'n Bucket<'static>, bool)| {
         let found = found.get(*bucket).filter(|found| found.holder_cell_id != NOBODY);
@@ -194,6 +195,6 @@ fn conflicts_with<'n>(call: &Call, names: &[&'n Reserved]) -> Vec<Conflict<'n>> 
             waited_seconds: None,
         })
     };
-    let contended = call.tables.contended_buckets(call.connection, &buckets);
+    let contended = KEY_TABLES.of(call).contended_buckets(call.connection, &buckets);
     buckets.iter().zip(contended).filter_map(conflict).collect()
 }

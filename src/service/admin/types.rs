@@ -4,13 +4,13 @@ use claims_model::limits::{TYPE_NAME_CHARS, is_longer_than};
 use claims_model::types::{TypeTable, UNSPECIFIED};
 use claims_model::{BadInput, Kind, Naming, Problem, Types};
 
-use super::names;
-use crate::arguments;
-use crate::error::ClaimsError;
+use super::errors::AdminError;
+use super::{names, statements};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments;
 use crate::kernel::call::answer;
-use crate::service::admin::errors::AdminError;
-use crate::tables::shared::admin;
+use crate::kernel::error::ClaimsError;
+use crate::service::admin::tables::ROLE_TABLES;
 use pg::prelude::*;
 use pg::spi::Connection;
 
@@ -65,7 +65,7 @@ fn rename_type(kind: Option<String>, id: Option<i32>, name: Option<String>) -> R
                 None if !is_type_name(&name) => return Err(AdminError::InvalidType { kind, id, name }.into()),
                 None => refuse_long(kind, &name)?,
             }
-            admin::rename_type(connection, kind, id, shown, &name);
+            statements::rename_type(connection, kind, id, shown, &name);
             Ok(())
         })
     })
@@ -90,7 +90,7 @@ fn add(
             return Err(AdminError::InvalidType { kind, id, name }.into());
         }
         refuse_long(kind, &name)?;
-        admin::add_type(connection, kind, id, &name, naming);
+        statements::add_type(connection, kind, id, &name, naming);
         Ok(())
     })
 }
@@ -101,7 +101,7 @@ fn change(
     change: impl FnOnce(&Connection, &Types) -> Result<(), ClaimsError>,
 ) -> Result<(), ClaimsError> {
     action.perform(|call| {
-        call.tables.lock_types(call.connection)?;
+        ROLE_TABLES.of(call).lock_types(call.connection)?;
         change(call.connection, &call.current_catalog().types)
     })
 }

@@ -3,9 +3,8 @@
 use claims_model::{PROTOCOL, UNICODE_VERSION};
 use pgrx::prelude::*;
 
-use crate::kernel::version;
-use crate::tables;
-use crate::tables::shared::admin;
+use super::statements;
+use crate::kernel::{tables, version};
 use pg::spi;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -26,6 +25,6 @@ fn version() -> TableIterator<
     } else {
         tables::at_entry().are_distributed()
     };
-    let extension = spi::connect_unchecked(admin::extension_version);
+    let extension = spi::connect_unchecked(statements::extension_version);
     TableIterator::once((env!("CARGO_PKG_VERSION").to_owned(), extension, PROTOCOL, UNICODE_VERSION, is_distributed))
 }

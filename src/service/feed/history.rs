@@ -3,12 +3,12 @@
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
-use crate::arguments;
-use crate::error::ClaimsError;
-use crate::kernel::access;
+use super::tables::{BucketChange, FEED_TABLES};
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
 use crate::service::naming;
-use crate::tables::rows::feed::BucketChange;
+use crate::service::read::RECORD_TABLES;
 use pg::clock::Moment;
 use pg::name::Name;
 use pg::prelude::*;
@@ -54,8 +54,8 @@ fn bucket_history(
         let read = |types: &Types| {
             let value = types.canonical_for_lookup(number, &bucket_value);
             let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-            let changes = call.tables.changes_of(call.connection, number, &value);
-            let standing = if changes.is_empty() { call.tables.claim(number, &value) } else { None };
+            let changes = FEED_TABLES.of(call).changes_of(call.connection, number, &value);
+            let standing = if changes.is_empty() { RECORD_TABLES.of(call).claim(number, &value) } else { None };
             Ok((changes, standing))
         };
         let has_any = |(changes, standing): &(Vec<_>, Option<_>)| !changes.is_empty() || standing.is_some();

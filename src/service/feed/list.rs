@@ -10,11 +10,11 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, id};
 
 use super::page::ChangePage;
-use crate::arguments;
-use crate::error::ClaimsError;
+use super::tables::{FEED_PAGES, WantedChanges};
+use crate::kernel::arguments;
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
 use crate::service::read::page_size;
-use crate::tables::WantedChanges;
 use pg::name::Name;
 use pg::prelude::*;
 use pg::xid8::Xid8;
@@ -58,7 +58,7 @@ fn list_changes(
         let limit = usize::try_from(page_size(max_results)?).unwrap_or(0);
         let mut page = ChangePage::new(limit, bucket_type, &catalog);
         let wanted = WantedChanges { bucket_type, limit };
-        call.tables.each_change(call.connection, after, wanted, &mut |after, set| page.add(after, set))?;
+        FEED_PAGES.of(call).each_change(call.connection, after, wanted, &mut |after, set| page.add(after, set))?;
         Ok::<_, ClaimsError>(page.rows)
     })?;
     Ok(TableIterator::new(rows))
@@ -67,5 +67,5 @@ fn list_changes(
 #[pg_extern(schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
 fn change_cursor() -> Result<String, ErrorReport> {
-    Ok(Call::run(|call| Ok::<_, ClaimsError>(call.tables.newest_change(call.connection)?.encode()))?)
+    Ok(Call::run(|call| Ok::<_, ClaimsError>(FEED_PAGES.of(call).newest_change(call.connection)?.encode()))?)
 }

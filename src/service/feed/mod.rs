@@ -2,11 +2,16 @@
 //! Readers get it once no change can come before it any more ([`list`]). docs/service/change-feed.md describes the order and the
 //! locks.
 
+pub mod errors;
 mod history;
 mod list;
+mod local;
 mod page;
 mod purge;
+mod tables;
 mod tell;
+
+pub use self::tables::*;
 
 pub use purge::drop_old;
 pub use tell::{is_on, notify_readers, tell, tell_ended, tell_freed};

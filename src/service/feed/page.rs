@@ -8,8 +8,8 @@ use claims_model::limits::PAGE_BYTES;
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::TimestampWithTimeZone;
 
+use super::tables::StoredSet;
 use crate::kernel::catalog::Catalog;
-use crate::tables::rows::feed::StoredSet;
 use pg::name::Name;
 use pg::xid8::Xid8;
 

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 
 use claims_model::mode::Need;
 
-use crate::arguments;
-use crate::error::ClaimsError;
-use crate::kernel::access;
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::pass_log::Pass;
+use crate::kernel::{access, arguments};
 use crate::service::admission;
+use crate::service::feed::tables::FEED_TABLES;
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -53,7 +53,7 @@ const LOCK_TIMEOUT_MS: i64 = 1000;
 /// Deletes a portion of the changes before a time. Returns the number of rows, and of changes.
 fn drop_portion(call: &Call, before: Moment, limit: i64) -> (i64, i64) {
     let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
-    let purge = || Ok::<_, Infallible>(call.tables.purge_changes(call.connection, before, limit));
+    let purge = || Ok::<_, Infallible>(FEED_TABLES.of(call).purge_changes(call.connection, before, limit));
     let Ok(dropped) = call.bounded(purge);
     dropped
 }

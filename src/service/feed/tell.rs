@@ -7,15 +7,19 @@ use claims_model::{Bucket, id};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::tables::{Change, ChangeSet, FEED_TABLES};
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::settings;
-use crate::tables::EndedLease;
-use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::leases::Ending;
-use crate::tables::shared::feed;
+use crate::service::claims::{EndedLease, Ending};
 use pg::clock::Moment;
+use pg::query::query;
 use pg::settings::LockWaits;
 use pg::spi::Connection;
+
+query! {
+    /// Notifies the listeners on this node. PostgreSQL sends equal notifications of a transaction only once.
+    fn notify() = [Statement Anywhere] "SELECT pg_notify('claims_changes', '')";
+}
 
 /// Returns whether changes are recorded.
 pub fn is_on() -> bool {
@@ -27,7 +31,7 @@ pub fn tell(call: &Call, sets: &[ChangeSet], at: Moment) {
     if is_on() && sets.iter().any(|set| !set.buckets.is_empty()) {
         let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
         let Ok(()) = call.bounded(|| {
-            call.tables.tell(call.connection, sets, at);
+            FEED_TABLES.of(call).tell(call.connection, sets, at);
             Ok::<_, Infallible>(())
         });
         notify_readers(call.connection);
@@ -40,7 +44,7 @@ const LOCK_TIMEOUT_MS: i64 = 100;
 /// Sends a NOTIFY if that is configured. Called after changes were recorded.
 pub fn notify_readers(connection: &Connection) {
     if settings::notify_changes() {
-        feed::notify(connection);
+        notify(connection);
     }
 }
 
@@ -65,7 +69,7 @@ pub fn tell_ended(call: &CellCall, leases: &[EndedLease], ending: Ending, at: Mo
     if sets.is_empty() {
         return;
     }
-    call.tables.tell(call.connection, &sets, at);
+    FEED_TABLES.of(call).tell(call.connection, &sets, at);
     notify_readers(call.connection);
 }
 

@@ -6,11 +6,11 @@
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use super::errors::IdSpaceError;
+use super::spaces::{self, ExistingSpace, GivenBy, RangeToGive};
+use crate::kernel::error::ClaimsError;
 use crate::kernel::schema;
 use crate::service::durability;
-use crate::service::ids::errors::IdSpaceError;
-use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, RangeToGive};
 use claims_model::ids::Placed;
 use pg::background::{self, Errand};
 use pg::clock::Moment;
@@ -65,11 +65,11 @@ pub fn draw(
     }
     // A transaction that has written nothing would not wait for standbys.
     durability::promise();
-    if let Some(range) = ids::drawn(connection, found.number, request.cell_id, call) {
+    if let Some(range) = spaces::drawn(connection, found.number, request.cell_id, call) {
         return Ok(range);
     }
     // Another call was faster, or the space is locked.
-    let now = ids::find(connection, name).ok_or_else(|| IdSpaceError::UnknownSpace { name: name.to_owned() })?;
+    let now = spaces::find(connection, name).ok_or_else(|| IdSpaceError::UnknownSpace { name: name.to_owned() })?;
     place(connection, name, &now, request)?;
     Err(IdSpaceError::SpaceBusy { name: name.to_owned() }.into())
 }
@@ -86,7 +86,7 @@ fn place(
         let (name, limit) = (name.to_owned(), limits.max_range);
         return Err(IdSpaceError::RangeTooLarge { cell_id, name, size, limit }.into());
     }
-    if is_limited && let Some(at) = ids::leased_before(connection, *number, cell_id, limits.ranges_per_day) {
+    if is_limited && let Some(at) = spaces::leased_before(connection, *number, cell_id, limits.ranges_per_day) {
         let again = Moment(at.0.saturating_add(DAY_US));
         if again > Moment::now() {
             let (name, limit) = (name.to_owned(), limits.ranges_per_day);
@@ -94,11 +94,11 @@ fn place(
         }
     }
     let follows = match continue_after {
-        None => ids::newest(connection, *number, cell_id),
-        Some(last) => Some(last).filter(|last| ids::ends_with(connection, *number, cell_id, *last)),
+        None => spaces::newest(connection, *number, cell_id),
+        Some(last) => Some(last).filter(|last| spaces::ends_with(connection, *number, cell_id, *last)),
     };
     let following =
-        follows.and_then(|last| space.following(last, ids::next_given(connection, *number, last), size, at_most));
+        follows.and_then(|last| space.following(last, spaces::next_given(connection, *number, last), size, at_most));
     let placed = following.or_else(|| space.new_block(size, at_most));
     Ok(placed
         .ok_or_else(|| IdSpaceError::SpaceExhausted { name: name.to_owned(), last_id: at_most.min(space.last_id) })?)
@@ -147,11 +147,11 @@ pub fn run(message: &str) {
 }
 
 fn give(connection: &Connection, number: i32, request: &RangeRequest, call: i64) {
-    let Some((name, space)) = ids::lock_number(connection, number) else { return };
+    let Some((name, space)) = spaces::lock_number(connection, number) else { return };
     if let Ok(Placed { first, last, next_id, .. }) = place(connection, &name, &space, request) {
         durability::promise();
         let range = RangeToGive { cell_id: request.cell_id, first, last, next_id };
-        ids::give(connection, number, &range, GivenBy::Call(call));
+        spaces::give(connection, number, &range, GivenBy::Call(call));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use claims_model::problem::shortened;
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 use pg::clock::Moment;
 
 errors! {

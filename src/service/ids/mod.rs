@@ -5,6 +5,7 @@
 
 pub mod draw;
 mod errors;
+pub mod spaces;
 
 use claims_model::ids::{MAX_ID, Space};
 use claims_model::limits::{KIND_CHARS, REASON_CHARS};
@@ -12,13 +13,13 @@ use claims_model::mode::Need;
 use claims_model::{BadInput, Problem};
 
 use self::draw::{MAX_SIZE, RangeRequest};
+use self::errors::IdSpaceError;
+use self::spaces::{ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};
 use super::{admission, durability};
-use crate::arguments::{self, required};
-use crate::error::{AccessError, ClaimsError};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments::{self, required};
 use crate::kernel::call::{CellCall, answer};
-use crate::service::ids::errors::IdSpaceError;
-use crate::tables::shared::ids::{self, ExistingSpace, GivenBy, NewSpace, RangeToGive, SpaceLimits};
+use crate::kernel::error::{AccessError, ClaimsError};
 use pg::prelude::*;
 use pg::roles;
 
@@ -69,11 +70,11 @@ fn add_id_space(
             let space = Space { first_id, last_id, block_size: size, next_id: first_id };
             let role = &roles::name(roles::caller());
             let new = NewSpace { name: &name, space: &space, limits, reason: &reason, role };
-            if ids::add(call.connection, &new) {
+            if spaces::add(call.connection, &new) {
                 return Ok(());
             }
             // It exists: the call can only let it grow, or change its limits.
-            let Some(existing) = ids::lock(call.connection, &name) else {
+            let Some(existing) = spaces::lock(call.connection, &name) else {
                 return Err(IdSpaceError::UnknownSpace { name }.into());
             };
             let is_same = [1, existing.space.first_id].contains(&first_id)
@@ -83,7 +84,7 @@ fn add_id_space(
                 let Space { first_id, last_id, .. } = existing.space;
                 return Err(IdSpaceError::SpaceExists { name, first_id, last_id }.into());
             }
-            ids::grow(call.connection, existing.number, last_id, limits);
+            spaces::grow(call.connection, existing.number, last_id, limits);
             Ok(())
         })
     })
@@ -120,7 +121,7 @@ fn lease(
     CellCall::run(Some(cell_id), |call| {
         call.tables.require_here()?;
         admission::admit(call, Need::Begin)?;
-        let found = ids::find(call.connection, &id_space);
+        let found = spaces::find(call.connection, &id_space);
         let found = found.ok_or_else(|| IdSpaceError::UnknownSpace { name: id_space.clone() })?;
         let size = if or_less { size.min(found.limits.max_range) } else { size };
         let is_limited = !roles::caller_is_admin();
@@ -143,10 +144,10 @@ fn confirm_id_range(
         let range = bounds(first_id, last_id)?;
         CellCall::run(Some(cell_id), |call| {
             call.tables.require_here()?;
-            if ids::find(call.connection, &id_space).is_none() {
+            if spaces::find(call.connection, &id_space).is_none() {
                 return Err(IdSpaceError::UnknownSpace { name: id_space }.into());
             }
-            Ok(ids::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
+            Ok(spaces::state(call.connection, &id_space, cell_id, range).unwrap_or_else(|| "unknown".to_owned()))
         })
     })
 }
@@ -173,16 +174,16 @@ fn restore_id_range(
             }
             durability::promise();
             let unknown = || IdSpaceError::UnknownSpace { name: id_space.clone() };
-            let ExistingSpace { number, space, .. } = ids::lock(call.connection, &id_space).ok_or_else(unknown)?;
+            let ExistingSpace { number, space, .. } = spaces::lock(call.connection, &id_space).ok_or_else(unknown)?;
             if range.0 < space.first_id || range.1 > space.last_id {
                 return Err(out_of_range("first_id", "ids of the space"));
             }
-            if let Some(holder) = ids::holder(call.connection, number, range) {
+            if let Some(holder) = spaces::holder(call.connection, number, range) {
                 return Err(IdSpaceError::RangeTaken { first_id: range.0, last_id: range.1, cell_id: holder }.into());
             }
             let next_id = space.next_id.max(space.block_after(range.1));
             let range = RangeToGive { cell_id, first: range.0, last: range.1, next_id };
-            ids::give(call.connection, number, &range, GivenBy::Restore);
+            spaces::give(call.connection, number, &range, GivenBy::Restore);
             Ok(())
         })
     })

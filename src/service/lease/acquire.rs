@@ -9,13 +9,13 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::attempt::{self, StepsTaken};
 use super::conflicts::{self, Probed};
+use super::errors::LeaseError;
 use super::repeat;
 use super::request::{BegunLease, ClaimStep, Request};
-use crate::error::{ClaimsError, TablesError};
+use crate::kernel::error::{ClaimsError, TablesError};
 use crate::kernel::settings;
-use crate::service::lease::errors::LeaseError;
+use crate::service::claims::leases;
 use crate::service::{ATTEMPTS, lock_timeout, waiters};
-use crate::tables::shared::leases;
 use pg::settings::LockWaits;
 use pg::subtransaction::translate_error;
 use pg::xact;

@@ -6,8 +6,10 @@ use std::time::Instant;
 use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
+use crate::service::claims::{
+    CLAIM_TABLES, CONTENTION_SQLSTATES, KeyExists, LEASE_TABLES, Locks, RowsToInsert, SKELETON_TABLES,
+};
 use crate::service::low_water;
-use crate::tables::{CONTENTION_SQLSTATES, KeyExists, Locks, RowsToInsert};
 use pg::settings::LockWaits;
 use pg::subtransaction::{Undone, subtransaction, subtransaction_on_demand};
 use pg::xact::Surroundings;
@@ -30,10 +32,10 @@ pub fn take_whole(request: &Request) -> bool {
         let mut taken = put_lease(request, RowsToInsert::Batch(&request.creates), around)?;
         let skeletons = match request.skeletons.as_slice() {
             [] => 0,
-            skeletons => call.tables.take_skeletons(call.connection, skeletons, false),
+            skeletons => SKELETON_TABLES.of(call).take_skeletons(call.connection, skeletons, false),
         };
         if !request.destroys.is_empty() {
-            taken += call.tables.mark(call.connection, &request.lease, &request.destroys, Locks::Skipped);
+            taken += CLAIM_TABLES.of(call).mark(call.connection, &request.lease, &request.destroys, Locks::Skipped);
         }
         let has_all = taken == request.claims() && skeletons == request.skeletons.len();
         if !has_all {
@@ -89,7 +91,7 @@ pub fn take_step_by_step<'b>(request: &Request<'b>, deadline: Instant) -> StepsT
 /// Inserts the lease, alone or with claims under it. Returns the number of claims.
 fn put_lease(request: &Request, rows: RowsToInsert, around: Surroundings) -> Result<usize, Rejected> {
     let Request { call, lease, .. } = request;
-    let put = call.tables.take(call.connection, lease, rows, around)?;
+    let put = CLAIM_TABLES.of(call).take(call.connection, lease, rows, around)?;
     // Only now: the low-water mark relies on the row being in the table while its transaction is open.
     low_water::begun(call, lease.cell_id, lease.made_at);
     Ok(put)
@@ -99,9 +101,11 @@ fn take_one(request: &Request, step: ClaimStep, around: Surroundings) -> Result<
     let Request { call, lease, .. } = request;
     let (tables, connection) = (call.tables, call.connection);
     let taken = match step {
-        ClaimStep::Create(claim) => tables.take(connection, lease, RowsToInsert::Claim(claim), around)?,
-        ClaimStep::Skeleton(new) => tables.take_skeletons(connection, &[new], true),
-        ClaimStep::Destroy(destroy) => tables.mark(connection, lease, &[destroy], Locks::Awaited),
+        ClaimStep::Create(claim) => {
+            CLAIM_TABLES.at(tables).take(connection, lease, RowsToInsert::Claim(claim), around)?
+        }
+        ClaimStep::Skeleton(new) => SKELETON_TABLES.at(tables).take_skeletons(connection, &[new], true),
+        ClaimStep::Destroy(destroy) => CLAIM_TABLES.at(tables).mark(connection, lease, &[destroy], Locks::Awaited),
     };
     if taken == 1 { Ok(()) } else { Err(Rejected) }
 }
@@ -110,6 +114,6 @@ fn take_one(request: &Request, step: ClaimStep, around: Surroundings) -> Result<
 /// a fence of the same uuid inserts the same key, so either this check sees the fence, or the fence conflicts with this insert.
 fn keep_if_new(request: &Request) -> Result<(), Rejected> {
     let Request { call, lease, .. } = request;
-    let is_repeat = request.may_be_repeat && call.tables.has_outcome(call.connection, lease.uuid);
+    let is_repeat = request.may_be_repeat && LEASE_TABLES.of(call).has_outcome(call.connection, lease.uuid);
     if is_repeat { Err(Rejected) } else { Ok(()) }
 }

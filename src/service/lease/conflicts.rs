@@ -6,12 +6,9 @@ use claims_model::{Conflict, NOBODY, Reason};
 
 use super::lookalikes;
 use super::request::{ClaimStep, Conflicts, Request};
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::{CLAIM_TABLES, ExistingLease, FoundClaim, KEY_TABLES, Key, leases};
 use crate::service::waiters;
-use crate::tables::Key;
-use crate::tables::rows::claims::FoundClaim;
-use crate::tables::rows::leases::ExistingLease;
-use crate::tables::shared::leases;
 use pg::clock::Moment;
 use pg::spi::View;
 
@@ -45,11 +42,11 @@ fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
     let (tables, connection) = (request.call.tables, request.call.connection);
     let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Skeleton(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
-    let found = tables.standing(connection, &buckets);
-    let contended = tables.contended_buckets(connection, &buckets);
+    let found = CLAIM_TABLES.at(tables).standing(connection, &buckets);
+    let contended = KEY_TABLES.at(tables).contended_buckets(connection, &buckets);
     let alike = if request.skeletons.is_empty() { Conflicts::new() } else { lookalikes::conflicts(request) };
     let lease = request.lease.uuid;
-    let is_lease_busy = request.may_be_repeat && tables.contended(connection, Key::Lease(lease));
+    let is_lease_busy = request.may_be_repeat && KEY_TABLES.at(tables).contended(connection, Key::Lease(lease));
     let existing = match request.may_be_repeat {
         true => leases::existing(connection, &[lease], View::Latest).pop(),
         false => None,

@@ -16,17 +16,17 @@ use uuid::Uuid;
 use super::acquire::Acquired;
 use super::begin::{RecordList, lease_or_error, note, read_batches, remember};
 use super::end::{ToEnd, end_leases};
+use super::errors::LeaseError;
 use super::first::{self, Alternatives};
 use super::one_step;
 use super::request::{BeginAttempt, ConflictsOf};
 use super::settle::CLAIM_LOCK_TIMEOUT_MS;
-use crate::error::{AccessError, ClaimsError};
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
+use crate::kernel::error::{AccessError, ClaimsError};
 use crate::kernel::settings;
-use crate::service::lease::errors::LeaseError;
+use crate::service::claims::Ending;
 use crate::service::{admission, counters, durability, feed, naming};
-use crate::tables::rows::leases::Ending;
 use pg::subtransaction::translate_error;
 
 /// Claims and gives up names, or raises an error and leaves nothing behind. The caller has decided that this transaction acts for the cell,

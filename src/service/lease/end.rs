@@ -4,14 +4,15 @@ use claims_model::lookalike::skeletons;
 use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
 
-use crate::error::{ClaimsError, TablesError};
+use super::errors::LeaseError;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
-use crate::service::lease::errors::LeaseError;
+use crate::kernel::error::{ClaimsError, TablesError};
+use crate::service::claims::{
+    CLAIM_TABLES, EndedLease, EndedLeases, EndedRow, EndedSkeletons, Ending, HeldFor, KEY_TABLES, LEASE_TABLES,
+    LeaseEnding, LeaseInUse, SKELETON_TABLES,
+};
 use crate::service::{audit, counters, feed, waiters};
-use crate::tables::rows::claims::{EndedLeases, HeldFor};
-use crate::tables::rows::leases::{EndedRow, Ending, LeaseEnding};
-use crate::tables::{EndedLease, EndedSkeletons, LeaseInUse};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::xact::Surroundings;
@@ -46,7 +47,7 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let CellCall { cell_id, ref catalog, .. } = *call;
     let ToEnd { leases: list, ending, may_wait, claim_lock_timeout_ms, around } = to_end;
     let now = Moment::now();
-    let ended = call.tables.end(call.connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
+    let ended = LEASE_TABLES.of(call).end(call.connection, list, &LeaseEnding { cell_id, ending, at: now, may_wait });
     let ended = ended.map_err(|LeaseInUse| LeaseError::Busy)?;
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
@@ -58,11 +59,11 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
         destroyed: skeletons(leases.iter().flat_map(|lease| &lease.held.destroys), &catalog.types),
     };
     if !(skeletons.created.is_empty() && skeletons.destroyed.is_empty()) {
-        call.tables.settle_skeletons(call.connection, &skeletons, ending);
+        SKELETON_TABLES.of(call).settle_skeletons(call.connection, &skeletons, ending);
     }
     match leases.first() {
         // The transaction that has begun the lease is still committing on another node.
-        Some(_) if found != expected && call.tables.is_any_contended(call.connection, &leases) => {
+        Some(_) if found != expected && KEY_TABLES.of(call).is_any_contended(call.connection, &leases) => {
             Err(LeaseError::Busy.into())
         }
         Some(lease) if found != expected => Err(LeaseError::Damaged { lease: lease.uuid, expected, found }.into()),
@@ -98,14 +99,14 @@ fn settle(call: &Call, leases: &[EndedLease], ending: Ending, all: &EndedLeases)
     let mut destroyed: Vec<&Bucket> = leases.iter().flat_map(|lease| &lease.held.destroys).collect();
     match ending {
         Ending::Commit => {
-            call.tables.activate(call.connection, all, &created, HeldFor::Creating)
-                + call.tables.replace(call.connection, all, &replaced)
-                + call.tables.remove(call.connection, all, &destroyed, HeldFor::Destroying)
+            CLAIM_TABLES.of(call).activate(call.connection, all, &created, HeldFor::Creating)
+                + CLAIM_TABLES.of(call).replace(call.connection, all, &replaced)
+                + CLAIM_TABLES.of(call).remove(call.connection, all, &destroyed, HeldFor::Destroying)
         }
         Ending::Rollback => {
             destroyed.extend(replaced.iter().map(|(_, claim)| &claim.bucket));
-            call.tables.remove(call.connection, all, &created, HeldFor::Creating)
-                + call.tables.activate(call.connection, all, &destroyed, HeldFor::Destroying)
+            CLAIM_TABLES.of(call).remove(call.connection, all, &created, HeldFor::Creating)
+                + CLAIM_TABLES.of(call).activate(call.connection, all, &destroyed, HeldFor::Destroying)
         }
     }
 }

@@ -4,7 +4,7 @@ use claims_model::Reason;
 use pgrx::{PgLogLevel, PgSqlErrorCode as Code};
 use uuid::Uuid;
 
-use crate::error::{ClaimsError, TablesError, errors, text};
+use crate::kernel::error::{ClaimsError, TablesError, errors, text};
 use crate::service::errors::NamingError;
 
 errors! {

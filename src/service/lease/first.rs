@@ -15,9 +15,10 @@ use super::acquire::{self, Acquired};
 use super::payload::payload;
 use super::request::{BeginAttempt, ConflictsOf, Request};
 use super::wait::{self, LeaseWait, Seen};
-use crate::error::ClaimsError;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::Catalog;
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::{CLAIM_TABLES, LEASE_TABLES};
 use pg::xid8::Xid8;
 
 /// The batches of one call.
@@ -41,7 +42,9 @@ impl<'b> Alternatives<'b> {
     /// Returns a uuid for the lease.
     pub fn new_uuid(&self, call: &Call) -> Uuid {
         match self.batches.as_slice() {
-            [only] => call.tables.new_lease(call.connection, only.operations().next().map(|(_, bucket)| bucket)),
+            [only] => {
+                LEASE_TABLES.of(call).new_lease(call.connection, only.operations().next().map(|(_, bucket)| bucket))
+            }
             _ => Uuid::now_v7(),
         }
     }
@@ -110,7 +113,7 @@ fn visibly_taken(attempt: &BeginAttempt, alternatives: &Alternatives) -> Vec<boo
     let [_, _, ..] = batches.as_slice() else { return vec![false; batches.len()] };
     let (call, cell_id) = (attempt.call, attempt.call.cell_id);
     let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
-    let found = call.tables.standing(call.connection, &buckets);
+    let found = CLAIM_TABLES.of(call).standing(call.connection, &buckets);
     let has_conflict = |(op, bucket)| {
         // Only the attempt compares subject and source of a destroy.
         let standing = found.get(bucket).map(|found| ExistingClaim {

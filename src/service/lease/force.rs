@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
+use super::errors::LeaseError;
 use super::settle::{CLAIM_LOCK_TIMEOUT_MS, LEASE_LOCK_TIMEOUT};
-use crate::arguments::required;
-use crate::error::ClaimsError;
 use crate::kernel::admin_action::{AdminAction, Counts};
+use crate::kernel::arguments::required;
 use crate::kernel::call::{CellCall, answer};
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
-use crate::service::lease::errors::LeaseError;
+use crate::service::claims::{Ending, leases};
+use crate::service::read::outstanding_lease::{self, LeaseDetails};
+use crate::service::transfer::transfers;
 use crate::service::{durability, feed};
-use crate::tables::rows::leases::Ending;
-use crate::tables::shared::lease_details::{self, LeaseDetails};
-use crate::tables::shared::{leases, transfers};
 use pg::jsonb::JsonText;
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -51,7 +51,7 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
     let deadline = Instant::now() + settings::wait_timeout();
     leases::refuse_locked_tables(deadline)?;
     let of_cell = |details: &LeaseDetails| details.creator_id == cell_id;
-    let Some(details) = lease_details::details(connection, lease, View::Latest).filter(of_cell) else {
+    let Some(details) = outstanding_lease::details(connection, lease, View::Latest).filter(of_cell) else {
         if !transfers::among(connection, &[lease]).is_empty() {
             return Err(LeaseError::NotALease { transfer: lease }.into());
         }

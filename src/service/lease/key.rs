@@ -6,8 +6,7 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use crate::kernel::call::CellCall;
-use crate::tables::Key;
-use crate::tables::shared::leases;
+use crate::service::claims::{KEY_TABLES, Key, leases};
 use pg::settings::LockWaits;
 use pg::subtransaction::{Undone, subtransaction};
 
@@ -35,7 +34,7 @@ pub fn probe(call: &CellCall, lease: Uuid) -> KeyState {
         })
     };
     let passed = match pass() {
-        Err(Undone::ByError(_)) if !tables.contended(connection, Key::Lease(lease)) => {
+        Err(Undone::ByError(_)) if !KEY_TABLES.at(tables).contended(connection, Key::Lease(lease)) => {
             let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
             pass()
         }

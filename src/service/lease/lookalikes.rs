@@ -6,10 +6,7 @@ use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
 use super::request::{Conflicts, Request};
-use crate::tables::Key;
-use crate::tables::rows::claims::FoundClaim;
-use crate::tables::rows::skeletons::Bearers;
-use crate::tables::shared::skeletons;
+use crate::service::claims::{Bearers, CLAIM_TABLES, FoundClaim, KEY_TABLES, Key, skeletons};
 use pg::clock::Moment;
 
 /// Returns the conflicts of names whose skeletons are not free.
@@ -19,7 +16,7 @@ pub fn conflicts<'b>(request: &Request<'b>) -> Conflicts<'b> {
     let skeletons: Vec<_> = request.skeletons.iter().map(|new| new.skeleton).collect();
     let bearers = skeletons::bearers(connection, &skeletons);
     let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
-    let standing = tables.standing(connection, &names);
+    let standing = CLAIM_TABLES.at(tables).standing(connection, &names);
     let mut first: HashMap<Skeleton, &NewSkeleton> = HashMap::new();
     for new in &request.skeletons {
         let twin = first.get(&new.skeleton).copied();
@@ -32,7 +29,7 @@ pub fn conflicts<'b>(request: &Request<'b>) -> Conflicts<'b> {
                 holder_cell_id: Some(request.lease.cell_id),
                 lease_made_at: None,
             }),
-            None if tables.contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
+            None if KEY_TABLES.at(tables).contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
                 reason: Reason::InFlight,
                 similar_to: String::new(),
                 holder_cell_id: None,

@@ -7,9 +7,8 @@ use uuid::Uuid;
 use super::end::wake_waiters;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::settings;
+use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedLease, Ending};
 use crate::service::{admission, audit, counters, feed, waiters};
-use crate::tables::rows::leases::Ending;
-use crate::tables::{CONTENTION_SQLSTATES, EndedLease};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::subtransaction::subtransaction_on_demand;
@@ -45,9 +44,9 @@ fn change(call: &CellCall, at: Moment, batch: &Batch) -> bool {
     let (creates, changes) = (batch.creates_in_lock_order(), batch.changes_in_lock_order());
     // The most frequent batch.
     if let ([only], []) = (creates.as_slice(), changes.as_slice()) {
-        return call.tables.create_now(call.cell_id, at, only);
+        return CLAIM_TABLES.of(call).create_now(call.cell_id, at, only);
     }
-    let change = || match call.tables.change_now(call.cell_id, at, &creates, &changes) {
+    let change = || match CLAIM_TABLES.of(call).change_now(call.cell_id, at, &creates, &changes) {
         Some(Ok(changed)) if changed == batch.claims() => Ok(()),
         _ => Err(()),
     };

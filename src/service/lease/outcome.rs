@@ -2,12 +2,11 @@
 
 use claims_model::mode::Need;
 
-use crate::arguments;
-use crate::error::ClaimsError;
 use crate::kernel::call::{Call, CellCall};
-use crate::kernel::{access, settings};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments, settings};
 use crate::service::admission;
-use crate::tables::shared::leases;
+use crate::service::claims::{LEASE_TABLES, leases};
 use pg::prelude::*;
 use pg::spi::View;
 use pg::uuid::from_pg_uuid;
@@ -42,7 +41,8 @@ fn purge_outcomes() -> Result<i64, ErrorReport> {
         let mut total = 0;
         loop {
             let dropped =
-                call.tables.purge_outcomes(call.connection, settings::outcome_retention(), PURGE_BATCH) as i64;
+                LEASE_TABLES.of(call).purge_outcomes(call.connection, settings::outcome_retention(), PURGE_BATCH)
+                    as i64;
             total += dropped;
             if dropped < PURGE_BATCH {
                 return Ok::<_, ClaimsError>(total);

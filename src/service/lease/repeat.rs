@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
+use super::errors::LeaseError;
 use super::key::{self, KeyState};
 use super::request::BegunLease;
-use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
-use crate::service::lease::errors::LeaseError;
-use crate::tables::rows::leases::{Ending, ExistingLease, NewLease};
-use crate::tables::shared::leases;
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::{Ending, ExistingLease, NewLease, leases};
 use pg::settings::LockWaits;
 use pg::spi::{Connection, View};
 use pg::xact;

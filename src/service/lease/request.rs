@@ -7,9 +7,9 @@ use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op};
 use uuid::Uuid;
 
 use super::payload::{self, SkippedDestroy};
-use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
-use crate::tables::rows::leases::NewLease;
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::NewLease;
 use pg::clock::Moment;
 use pg::jsonb::Jsonb;
 use pg::xid8::Xid8;

@@ -6,16 +6,15 @@ use claims_model::mode::Need;
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
+use super::errors::{LeaseError, notice_of_fence};
 use super::key::{self, KeyState};
 use super::repeat::refuse_stale;
-use crate::arguments;
-use crate::error::ClaimsError;
 use crate::kernel::call::CellCall;
-use crate::kernel::settings;
-use crate::service::lease::errors::{LeaseError, notice_of_fence};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{arguments, settings};
+use crate::service::claims::{Ending, ExistingLease, LEASE_TABLES, leases};
+use crate::service::transfer::transfers;
 use crate::service::{admission, audit, counters, durability, feed};
-use crate::tables::rows::leases::{Ending, ExistingLease};
-use crate::tables::shared::{leases, transfers};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::{Connection, View};
@@ -131,7 +130,7 @@ fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -
             }
             None if ending == Ending::Rollback => {
                 admission::admit_fence(call)?;
-                if tables.fence(connection, lease, cell_id) {
+                if LEASE_TABLES.at(tables).fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
                     audit::fenced(call, &[lease]);
                     return Ok(LeaseEnd::Fenced(lease));

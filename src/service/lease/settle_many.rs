@@ -8,14 +8,14 @@ use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
 use super::end::{ToEnd, end_leases};
+use super::errors::LeaseError;
 use super::key::{self, KeyState};
-use crate::arguments;
-use crate::error::{ClaimsError, TablesError};
+use crate::kernel::arguments;
 use crate::kernel::call::CellCall;
-use crate::service::lease::errors::LeaseError;
+use crate::kernel::error::{ClaimsError, TablesError};
+use crate::service::claims::{Ending, ExistingLease, LEASE_TABLES, leases};
+use crate::service::transfer::transfers;
 use crate::service::{admission, audit, counters, durability};
-use crate::tables::rows::leases::{Ending, ExistingLease};
-use crate::tables::shared::{leases, transfers};
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi::View;
@@ -106,7 +106,7 @@ fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, Set
     let around = call.tables.surroundings();
     // Ends those of the leases that no other transaction has locked. Fails if one of them fails.
     let settle = |list: &[Uuid]| {
-        let free = call.tables.lock_free(call.connection, list, call.cell_id);
+        let free = LEASE_TABLES.of(call).lock_free(call.connection, list, call.cell_id);
         if !free.is_empty() {
             let (may_wait, claim_lock_timeout_ms) = (true, NO_WAIT_MS);
             end_leases(call, ToEnd { leases: &free, ending, may_wait, claim_lock_timeout_ms, around })?;
@@ -149,7 +149,7 @@ fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, Set
 fn fence(call: &CellCall, leases: &[Uuid]) -> HashSet<Uuid> {
     let cell_id = call.cell_id;
     let fence = |leases: &[Uuid]| {
-        let fenced = leases.iter().all(|lease| call.tables.fence(call.connection, *lease, cell_id));
+        let fenced = leases.iter().all(|lease| LEASE_TABLES.of(call).fence(call.connection, *lease, cell_id));
         if !fenced {
             return Err(());
         }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 errors! {
     /// The reason why a call cannot see what it is to see.

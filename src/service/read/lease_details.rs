@@ -3,13 +3,13 @@
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
 
-use crate::error::ClaimsError;
+use super::outstanding_lease::{self, LeaseDetails};
 use crate::kernel::access;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::Catalog;
+use crate::kernel::error::ClaimsError;
 use crate::service::naming;
-use crate::tables::shared::lease_details::{self, LeaseDetails};
-use crate::tables::shared::transfers;
+use crate::service::read::tables::RECORD_TABLES;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::name::Name;
@@ -48,11 +48,13 @@ fn lease_details(
         let Some(lease) = meant(call, &catalog, lease_uuid, bucket_type, bucket_value)? else {
             return Ok(None);
         };
-        let details = lease_details::details(call.connection, from_pg_uuid(lease), View::Caller);
+        let details = outstanding_lease::details(call.connection, from_pg_uuid(lease), View::Caller);
         // Another cell's lease must look as if it did not exist. A transfer belongs to both cells.
         let details = match details {
             Some(details) => Some((details.creator_id, details)),
-            None => transfers::as_lease(call.connection, from_pg_uuid(lease)).map(|(details, to)| (to, details)),
+            None => {
+                outstanding_lease::as_lease(call.connection, from_pg_uuid(lease)).map(|(details, to)| (to, details))
+            }
         };
         let is_his = |(other, details): &(i64, LeaseDetails)| {
             cells.is_none_or(|cells| cells.contains(&details.creator_id) || cells.contains(other))
@@ -86,7 +88,7 @@ fn meant(
             let read = |types: &Types| {
                 let value = types.canonical_for_lookup(bucket_type, &bucket_value);
                 let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-                Ok(call.tables.claims(call.connection, &[Bucket { bucket_type, value }]).pop())
+                Ok(RECORD_TABLES.of(call).claims(call.connection, &[Bucket { bucket_type, value }]).pop())
             };
             let record = naming::in_snapshot(call.tables, catalog, Some(bucket_type), read, Option::is_some)?;
             Ok(record.and_then(|record| record.lease_uuid))

@@ -2,19 +2,20 @@
 
 use claims_model::BadInput;
 use claims_model::cursor::{Cursor, LeaseCursor};
+use claims_model::limits::PAGE_BYTES;
 use uuid::Uuid;
 
 use super::page_size;
-use crate::arguments;
-use crate::error::ClaimsError;
-use crate::kernel::access;
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{access, arguments};
+use crate::service::claims::ListedLease;
 use crate::service::low_water;
-use crate::tables::rows::leases::ListedLease;
-use crate::tables::shared::leases;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;
+use pg::query::query;
+use pg::spi::Connection;
 use pg::uuid::pg_uuid;
 use pg::xid8::Xid8;
 
@@ -52,7 +53,7 @@ fn list_leases(
         let created_after = created_after.map(Moment::from);
         let leases = match cell_id.filter(|_| after == BEFORE_ALL && created_after.is_none()) {
             Some(cell_id) => first_page(call, cell_id, limit),
-            None => leases::page(call.connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
+            None => page(call.connection, cell_id, &after, created_after.unwrap_or(Moment::MIN), limit),
         };
         Ok::<_, ClaimsError>(leases.into_iter().map(row).collect::<Vec<_>>())
     })?;
@@ -62,7 +63,7 @@ fn list_leases(
 /// Reads the first page from the low-water mark, to skip the index entries of leases that were settled long ago.
 fn first_page(call: &Call, cell_id: i64, limit: i64) -> Vec<ListedLease> {
     let from = low_water::of_caller(call, cell_id);
-    let leases = leases::page(call.connection, Some(cell_id), &BEFORE_ALL, from, limit);
+    let leases = page(call.connection, Some(cell_id), &BEFORE_ALL, from, limit);
     low_water::listed(call, cell_id, from, leases.first().map(|lease| lease.created_at));
     leases
 }
@@ -75,4 +76,44 @@ fn row(lease: ListedLease) -> LeaseRow {
     let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: lease.uuid }.encode();
     let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
     (pg_uuid(lease.uuid), lease.creator_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)
+}
+
+/// A page of leases: at most the requested number, with at most the given bytes of payload, and at least one. Payloads are not
+/// detoasted before the page is known. The leases are read in the order of the index.
+macro_rules! lease_page {
+    ($condition:literal) => {
+        concat!(
+            "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid
+               FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
+                       FROM (SELECT * FROM claims.claim_leases WHERE ",
+            $condition,
+            "                 ORDER BY created_at FETCH FIRST (:most) ROWS WITH TIES) l
+                     WINDOW so_far AS (ORDER BY l.created_at, l.uuid ROWS UNBOUNDED PRECEDING)) page
+              WHERE nth <= :most AND (nth = 1 OR bytes <= :bytes) ORDER BY created_at, uuid"
+        )
+    };
+}
+
+query! {
+    /// Returns a page of a cell's leases after the one that was created at `at`, oldest first.
+    fn page_of_cell(cell_id: i64, at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
+        lease_page!("creator_id = :cell_id AND created_at >= :at AND (created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+    /// Like [`page_of_cell`], of all cells.
+    fn page_of_all(at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
+        lease_page!("(created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+}
+
+/// Returns a page of leases after a cursor that are not older than a time, of one cell or all.
+fn page(
+    connection: &Connection,
+    cell_id: Option<i64>,
+    after: &LeaseCursor,
+    created_after: Moment,
+    limit: i64,
+) -> Vec<ListedLease> {
+    let (at, uuid, bytes) = (Moment(after.created_at), after.lease_uuid, PAGE_BYTES as i64);
+    match cell_id {
+        Some(cell_id) => page_of_cell(connection, cell_id, at, uuid, created_after, limit, bytes),
+        None => page_of_all(connection, at, uuid, created_after, limit, bytes),
+    }
 }

@@ -6,11 +6,12 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
 use super::record::{ClaimColumns, claim_columns};
+use super::tables::RECORD_TABLES;
 use super::{MAX_RESULTS, page_size};
-use crate::arguments;
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
 use crate::kernel::call::CellCall;
-use crate::tables::rows::claims::{ClaimPart, StoredClaim};
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::{ClaimPart, StoredClaim};
 use pg::prelude::*;
 use pg::row_set::{Joined, RowSet};
 
@@ -87,7 +88,7 @@ fn complete(call: &CellCall, range: &Range, records: &mut Vec<StoredClaim>) -> R
     let Some(last) = records.last().map(cursor_of) else { return Ok(()) };
     let limit = i64::from(MAX_RESULTS);
     let part = ClaimPart { after: &last, last_source_id: Some(&last.source_id), bucket_types: range.bucket_types() };
-    let rest = call.tables.claim_page(call.connection, call.cell_id, &part, limit + 1);
+    let rest = RECORD_TABLES.of(call).claim_page(call.connection, call.cell_id, &part, limit + 1);
     if rest.len() as i64 > limit {
         let problem = Problem::TooMany { what: "claims of one source", got: rest.len(), limit: limit as usize };
         return Err(BadInput::new("whole_sources", problem).into());
@@ -139,7 +140,7 @@ fn pages(call: &CellCall, range: &Range, limit: i64) -> Vec<StoredClaim> {
     let types = match range.only {
         Some(only) if only < first => Vec::new(),
         Some(only) => vec![only],
-        None => call.tables.source_types_from(call.connection, call.cell_id, first),
+        None => RECORD_TABLES.of(call).source_types_from(call.connection, call.cell_id, first),
     };
     let mut found = Vec::new();
     for source_type in types {
@@ -150,7 +151,7 @@ fn pages(call: &CellCall, range: &Range, limit: i64) -> Vec<StoredClaim> {
         let after = range.start(source_type);
         let part =
             ClaimPart { after: &after, last_source_id: range.up_to.as_deref(), bucket_types: range.bucket_types() };
-        found.extend(call.tables.claim_page(call.connection, call.cell_id, &part, room));
+        found.extend(RECORD_TABLES.of(call).claim_page(call.connection, call.cell_id, &part, room));
     }
     found
 }

@@ -5,14 +5,19 @@ mod errors;
 mod lease_details;
 mod list_leases;
 mod list_records;
+mod local;
+pub mod outstanding_lease;
 mod read_after;
 mod record;
+mod tables;
+
+pub use self::tables::*;
 
 pub use record::status_name;
 
 use claims_model::{BadInput, Problem};
 
-use crate::error::ClaimsError;
+use crate::kernel::error::ClaimsError;
 
 ::pgrx::extension_sql_file!("../../../sql/install/service/records.sql", name = "records", requires = ["transfers"]);
 

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use claims_model::backoff::Backoff;
 
-use crate::arguments::{self, required};
+use super::errors::ReadError;
+use crate::kernel::arguments::{self, required};
 use crate::kernel::call::answer;
-use crate::service::read::errors::ReadError;
-use crate::tables::shared::leases;
+use crate::service::claims::leases;
 use pg::prelude::*;
 use pg::spi::{self, View};
 use pg::uuid::from_pg_uuid;

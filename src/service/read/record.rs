@@ -5,12 +5,13 @@ use claims_model::limits::PAGE_BYTES;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Problem, Types, id};
 
-use crate::error::ClaimsError;
+use super::tables::RECORD_TABLES;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::{arguments, tables};
+use crate::service::claims::StoredClaim;
 use crate::service::naming;
-use crate::tables::rows::claims::StoredClaim;
-use crate::{arguments, tables};
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::row_set::{Joined, RowSet};
@@ -67,7 +68,7 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
     let read = |types: &Types| {
         let value = types.canonical_for_lookup(type_id, &bucket_value);
         let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-        Ok(tables.claim(type_id, &value))
+        Ok(RECORD_TABLES.at(tables).claim(type_id, &value))
     };
     let claim = naming::in_snapshot(tables, &catalog, Some(type_id), read, Option::is_some)?;
     Ok(claim.map(|claim| route(claim, &catalog)))
@@ -94,7 +95,7 @@ fn get_records_3(buckets: Option<Jsonb>) -> Result<RowSet<Numbered>, ErrorReport
         let buckets = arguments::required(buckets, "buckets")?;
         let read = |types: &Types| {
             let buckets = bucket_list(&mut buckets.tokens(), "buckets", types, MAX_BUCKETS)?;
-            let claims = call.tables.claims(call.connection, &buckets);
+            let claims = RECORD_TABLES.of(call).claims(call.connection, &buckets);
             let asked = buckets.len();
             Ok((numbered(claims, &buckets), asked))
         };

@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use claims_model::transfer::TransferState;
 
+use super::errors::TransferError;
+use super::tables::{TRANSFER_TABLES, Transfer};
+use super::transfers::TransferProgress;
 use super::{has_passed, perform};
-use crate::arguments;
-use crate::error::ClaimsError;
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments;
 use crate::kernel::call::Call;
-use crate::service::transfer::errors::TransferError;
+use crate::kernel::error::ClaimsError;
 use crate::service::{durability, waiters};
-use crate::tables::rows::transfers::Transfer;
-use crate::tables::shared::transfers::TransferProgress;
 use pg::prelude::*;
 
 #[pg_extern(schema = "claims", security_definer)]
@@ -95,7 +95,7 @@ fn release(
     let (mut released, mut seen) = (0, 0);
     while released < transfer.held {
         // One statement moves the claims of one step, and records them in the change feed.
-        let step = call.tables.release_held(call.connection, transfer, after.as_ref());
+        let step = TRANSFER_TABLES.of(call).release_held(call.connection, transfer, after.as_ref());
         released += step.changed;
         seen += step.wanted;
         after = step.after;
@@ -114,6 +114,6 @@ fn release(
     let state = if held == 0 { done } else { going_on };
     let after = after.filter(|_| held > 0);
     let progress = TransferProgress { state, changed: released, other: moved(released), after: after.as_ref() };
-    call.tables.record_released(call.connection, transfer, &progress);
+    TRANSFER_TABLES.of(call).record_released(call.connection, transfer, &progress);
     Ok((released, held == 0))
 }

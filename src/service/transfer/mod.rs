@@ -5,9 +5,14 @@
 
 pub mod errors;
 mod finish;
+mod local;
 mod prepare;
 mod switch;
+mod tables;
+pub mod transfers;
 mod whole;
+
+pub use self::tables::*;
 
 use std::time::Instant;
 
@@ -15,13 +20,12 @@ use claims_model::mode::Need;
 use pgrx::{PgSqlErrorCode as Code, Uuid as PgUuid};
 use uuid::Uuid;
 
-use crate::arguments::required;
-use crate::error::ClaimsError;
+use self::errors::TransferError;
+use super::admission;
 use crate::kernel::admin_action::{AdminAction, Counts};
+use crate::kernel::arguments::required;
 use crate::kernel::call::Call;
-use crate::service::admission;
-use crate::service::transfer::errors::TransferError;
-use crate::tables::rows::transfers::Transfer;
+use crate::kernel::error::ClaimsError;
 use pg::settings::LockWaits;
 use pg::subtransaction::{NO_WAIT_LIMIT_MS, translate_error};
 use pg::uuid::from_pg_uuid;
@@ -57,7 +61,7 @@ fn at_once<T>(call: &Call, body: impl FnOnce() -> Result<T, ClaimsError>) -> Res
 
 fn locked(call: &Call, uuid: Uuid) -> Result<Option<Transfer>, ClaimsError> {
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
-    Ok(call.tables.lock_transfer(call.connection, uuid))
+    Ok(TRANSFER_TABLES.of(call).lock_transfer(call.connection, uuid))
 }
 
 /// Checks the modes of both cells, because claims of both change.

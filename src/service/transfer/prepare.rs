@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use claims_model::transfer::{Scope, Subjects, TransferState};
 
+use super::errors::TransferError;
+use super::tables::{TRANSFER_TABLES, Transfer};
+use super::transfers::{self, NewTransfer, TransferProgress};
 use super::{admit, at_once, has_passed, locked, whole};
-use crate::arguments;
-use crate::error::{AccessError, ClaimsError};
 use crate::kernel::admin_action::AdminAction;
+use crate::kernel::arguments;
 use crate::kernel::call::Call;
-use crate::service::transfer::errors::TransferError;
-use crate::tables::rows::transfers::Transfer;
-use crate::tables::shared::transfers::{NewTransfer, TransferProgress};
-use crate::tables::shared::{leases, transfers};
+use crate::kernel::error::{AccessError, ClaimsError};
+use crate::service::claims::leases;
 use pg::jsonb::Jsonb;
 use pg::prelude::*;
 use pg::roles;
@@ -109,7 +109,7 @@ fn begun(call: &Call, wanted: &NewTransfer) -> Result<Transfer, ClaimsError> {
     }
     let _waits = LockWaits::limit(NO_WAIT_LIMIT_MS);
     // remove_cell() locks the cell's row, too, and looks for transfers after that.
-    if call.tables.lock_cells(call.connection, [wanted.from_cell, wanted.to_cell]) < 2 {
+    if TRANSFER_TABLES.of(call).lock_cells(call.connection, [wanted.from_cell, wanted.to_cell]) < 2 {
         return Err(AccessError::UnknownCell { cell_id: wanted.from_cell }.into());
     }
     if !transfers::writes_announced() {
@@ -119,7 +119,7 @@ fn begun(call: &Call, wanted: &NewTransfer) -> Result<Transfer, ClaimsError> {
         return Err(TransferError::CellMoves { transfer, cell_id: wanted.to_cell }.into());
     }
     // If the transfer exists by now, another session has committed it first.
-    call.tables.insert_transfer(call.connection, wanted);
+    TRANSFER_TABLES.of(call).insert_transfer(call.connection, wanted);
     locked(call, uuid)?.ok_or_else(|| TransferError::Busy.into())
 }
 
@@ -141,7 +141,7 @@ fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<P
     }
     let (mut marked, mut skipped) = (0, if after.is_some() { transfer.skipped } else { 0 });
     loop {
-        let step = call.tables.mark_held(call.connection, transfer, after.as_ref());
+        let step = TRANSFER_TABLES.of(call).mark_held(call.connection, transfer, after.as_ref());
         marked += step.changed;
         skipped += step.wanted - step.changed;
         after = step.after;
@@ -154,7 +154,7 @@ fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<P
     let has_all = after.is_none() && skipped == 0 && (seal.is_some() || !transfer.is_whole);
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };
     let progress = TransferProgress { state, changed: marked, other: skipped, after: after.as_ref() };
-    call.tables.record_marked(call.connection, transfer, &progress, seal.as_ref());
+    TRANSFER_TABLES.of(call).record_marked(call.connection, transfer, &progress, seal.as_ref());
     if transfer.is_whole && seal.is_none() {
         unsealed = unsealed.or(Some(whole::Unsealed::Begun));
     }

@@ -1,15 +1,22 @@
 //! `switch_transfer` and `reverse_transfer`: change the one row that decides which cell reads return.
 
+use claims_model::Types;
 use claims_model::transfer::TransferState;
 
+use super::errors::TransferError;
+use super::tables::{TRANSFER_TABLES, Transfer};
 use super::{perform, whole};
-use crate::error::ClaimsError;
 use crate::kernel::admin_action::{AdminAction, Counts};
 use crate::kernel::call::Call;
-use crate::service::transfer::errors::TransferError;
-use crate::service::{audit, durability, feed};
-use crate::tables::rows::transfers::Transfer;
+use crate::kernel::error::ClaimsError;
+use crate::kernel::settings::{self, Audit};
+use crate::service::audit::{self, AuditRow};
+use crate::service::{durability, feed};
+use pg::clock::Moment;
 use pg::prelude::*;
+
+/// The word of the audit log for names that a transfer has moved.
+const TRANSFERRED: &str = "transferred";
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -33,7 +40,7 @@ fn switch(call: &Call, transfer: Transfer) -> Result<(bool, Counts), ClaimsError
             if transfer.is_whole {
                 whole::require_seal(call.connection, &transfer)?;
             }
-            call.tables.switch_transfer(call.connection, &transfer);
+            TRANSFER_TABLES.of(call).switch_transfer(call.connection, &transfer);
             tell(call, &transfer, transfer.from_cell, transfer.to_cell);
             Ok((true, moved(transfer.held)))
         }
@@ -57,7 +64,7 @@ fn reverse(call: &Call, transfer: Transfer) -> Result<(bool, Counts), ClaimsErro
     let Transfer { uuid, cell_id, state, .. } = transfer;
     match state {
         TransferState::Switched => {
-            call.tables.reverse_transfer(call.connection, &transfer);
+            TRANSFER_TABLES.of(call).reverse_transfer(call.connection, &transfer);
             tell(call, &transfer, transfer.to_cell, transfer.from_cell);
             Ok((true, moved(transfer.held)))
         }
@@ -79,10 +86,20 @@ fn moved(claims: i64) -> Counts {
 /// Makes the switch durable, because routers will rely on it, and records it in the change feed.
 fn tell(call: &Call, transfer: &Transfer, from: i64, to: i64) {
     durability::promise();
-    audit::moved(call, &call.current_catalog().types, transfer, to);
+    audit_moved(call, &call.current_catalog().types, transfer, to);
     if !feed::is_on() {
         return;
     }
-    call.tables.tell_moved(call.connection, transfer, from, to);
+    TRANSFER_TABLES.of(call).tell_moved(call.connection, transfer, from, to);
     feed::notify_readers(call.connection);
+}
+
+/// Records that the claims of a transfer have moved to a cell.
+fn audit_moved(call: &Call, types: &Types, transfer: &Transfer, to_cell: i64) {
+    if settings::audit() != Audit::Off {
+        let actor = audit::actor();
+        let row =
+            AuditRow { lease: Some(transfer.uuid), ..audit::nameless(Moment::now(), to_cell, TRANSFERRED, &actor) };
+        TRANSFER_TABLES.of(call).audit_moved(call.connection, types, transfer, &row);
+    }
 }

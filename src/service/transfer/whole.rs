@@ -16,12 +16,13 @@ use claims_model::mode::Mode;
 use claims_model::transfer::Seal;
 use uuid::Uuid;
 
-use crate::error::ClaimsError;
+use super::errors::{TransferError, notice_of_unfinished_cell};
+use super::tables::{OpenWriters, TRANSFER_TABLES, Transfer};
+use super::transfers;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::{self, Catalog};
-use crate::service::transfer::errors::{TransferError, notice_of_unfinished_cell};
-use crate::tables::rows::transfers::{OpenWriters, Transfer};
-use crate::tables::shared::{limits, transfers};
+use crate::kernel::error::ClaimsError;
+use crate::kernel::limits;
 use pg::clock::Moment;
 use pg::spi::Connection;
 use pg::{wait, xact};
@@ -93,14 +94,15 @@ fn wait_for_writers(call: &Call, cell_id: i64, seal: &Seal) -> Result<Result<(),
     let deadline = Instant::now() + WRITERS_TIMEOUT;
     loop {
         let OpenWriters { transactions, change_modes, own_modes, seals } =
-            call.tables.open_writers(call.connection, cell_id)?;
+            TRANSFER_TABLES.of(call).open_writers(call.connection, cell_id)?;
         if own_modes {
             return Ok(Err(Unsealed::Uncommitted));
         }
         // Another node that has another mode has not committed it yet.
         let has_old_mode = seals.iter().any(|other| other != seal);
-        let left =
-            ended_by(deadline, transactions, || Ok(call.tables.open_writers(call.connection, cell_id)?.transactions))?;
+        let left = ended_by(deadline, transactions, || {
+            Ok(TRANSFER_TABLES.of(call).open_writers(call.connection, cell_id)?.transactions)
+        })?;
         if left > 0 || has_old_mode && Instant::now() >= deadline {
             return Ok(Err(Unsealed::OpenWriters(left.max(1))));
         }

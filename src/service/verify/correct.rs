@@ -8,13 +8,12 @@ use pgrx::datum::Interval;
 
 use super::finding::Finding;
 use super::rivals::rivals;
+use super::statements;
+use super::tables::{Actual, VERIFICATION_TABLES};
 use crate::kernel::call::CellCall;
-use crate::service::{audit, feed};
-use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::leases::Ending;
-use crate::tables::rows::verify::Actual;
-use crate::tables::shared::verify;
-use crate::tables::{CONTENTION_SQLSTATES, EndedSkeletons};
+use crate::service::audit;
+use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedSkeletons, Ending, SKELETON_TABLES};
+use crate::service::feed::{self, Change, ChangeSet};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::subtransaction::{Undone, in_one};
@@ -90,18 +89,18 @@ fn correct_all(call: &CellCall, around: Surroundings, findings: &[&Finding]) -> 
 
     let parts = |buckets: Vec<&Bucket>| match buckets.is_empty() {
         true => Vec::new(),
-        false => call.tables.parts(call.connection, &buckets),
+        false => CLAIM_TABLES.of(call).parts(call.connection, &buckets),
     };
     let mut corrected = 0;
     for part in parts(extra.iter().map(|actual| &actual.claim.bucket).collect()) {
-        corrected += verify::remove(call.connection, &part.iter().map(|at| extra[*at]).collect::<Vec<_>>());
+        corrected += statements::remove(call.connection, &part.iter().map(|at| extra[*at]).collect::<Vec<_>>());
     }
     free_skeletons(call, extra.iter().map(|actual| &actual.claim.bucket));
     for part in parts(different.iter().map(|(_, claim)| &claim.bucket).collect()) {
-        corrected += verify::replace(call.connection, &part.iter().map(|at| different[*at]).collect::<Vec<_>>());
+        corrected += statements::replace(call.connection, &part.iter().map(|at| different[*at]).collect::<Vec<_>>());
     }
     if !missing.is_empty() {
-        corrected += call.tables.add(call.connection, call.cell_id, &missing, around);
+        corrected += CLAIM_TABLES.of(call).add(call.connection, call.cell_id, &missing, around);
     }
     corrected == findings.len() && take_skeletons(call, missing.iter().map(|claim| &claim.bucket))
 }
@@ -110,21 +109,21 @@ fn correct_all(call: &CellCall, around: Surroundings, findings: &[&Finding]) -> 
 fn take_skeletons<'b>(call: &CellCall, buckets: impl Iterator<Item = &'b Bucket<'b>>) -> bool {
     let new = |(skeleton, bucket)| NewSkeleton { skeleton, bucket, predecessor: None };
     let new: Vec<_> = skeletons(buckets, &call.catalog.types).into_iter().map(new).collect();
-    new.is_empty() || call.tables.take_skeletons(call.connection, &new, true) == new.len()
+    new.is_empty() || SKELETON_TABLES.of(call).take_skeletons(call.connection, &new, true) == new.len()
 }
 
 fn free_skeletons<'b>(call: &CellCall, buckets: impl Iterator<Item = &'b Bucket<'b>>) {
     let destroyed = skeletons(buckets, &call.catalog.types);
     if !destroyed.is_empty() {
         let freed = EndedSkeletons { created: Vec::new(), destroyed };
-        call.tables.settle_skeletons(call.connection, &freed, Ending::Commit);
+        SKELETON_TABLES.of(call).settle_skeletons(call.connection, &freed, Ending::Commit);
     }
 }
 
 /// Returns the outcome for a bucket that was claimed after the comparison, or that is confusable with a claimed name.
 fn rival_of(call: &CellCall, recent: Interval, expected: &Claim) -> (Outcome, Option<Actual>) {
     let bucket = &expected.bucket;
-    let mut now = call.tables.actual_on(call.connection, &[bucket], recent);
+    let mut now = VERIFICATION_TABLES.of(call).actual_on(call.connection, &[bucket], recent);
     match now.remove(bucket).map(|actual| (actual.state_for(call.cell_id), actual)) {
         Some((state, actual)) if state.reserved => (Outcome::Reserved, Some(actual)),
         Some((state, actual)) if !state.own && !state.in_transfer => (Outcome::HeldByOther, Some(actual)),

@@ -5,9 +5,9 @@
 
 use claims_model::digest::{Digest, Entry};
 
-use crate::arguments::{self, source_range};
+use super::tables::{Part, VERIFICATION_TABLES};
+use crate::kernel::arguments::{self, source_range};
 use crate::kernel::call::CellCall;
-use crate::tables::rows::verify::Part;
 use pg::prelude::*;
 
 #[pg_extern(schema = "claims", security_definer, stable)]
@@ -31,7 +31,7 @@ fn digest_records(
 fn of_records(call: &CellCall, part: &Part) -> Digest {
     let mut digest = Digest::default();
     let types = call.catalog.lasting_types();
-    call.tables.each_in(call.connection, part, &mut |entry| {
+    VERIFICATION_TABLES.of(call).each_in(call.connection, part, &mut |entry| {
         digest.add(&Entry {
             bucket_type: types.bucket.name(entry.bucket_type).unwrap_or_default(),
             bucket_value: &entry.bucket_value,

@@ -1,6 +1,6 @@
 //! Errors of the service half of verification.
 
-use crate::error::errors;
+use crate::kernel::error::errors;
 
 errors! {
     /// The reason why a range cannot be compared.

@@ -5,8 +5,8 @@ use claims_model::{Bucket, Claim, Types};
 use pgrx::datum::Interval;
 
 use super::rivals::rivals;
+use super::tables::{Actual, VERIFICATION_TABLES};
 use crate::kernel::call::{Call, CellCall};
-use crate::tables::rows::verify::Actual;
 
 pub struct Finding<'e> {
     pub discrepancy: Discrepancy,
@@ -28,7 +28,7 @@ pub fn compare<'c>(
     recent: Interval,
 ) -> Vec<Finding<'c>> {
     let buckets: Vec<_> = claims.clone().map(|claim| &claim.bucket).collect();
-    let mut found = call.tables.actual_on(call.connection, &buckets, recent);
+    let mut found = VERIFICATION_TABLES.of(call).actual_on(call.connection, &buckets, recent);
     let finding = |claim: &'c Claim<'c>| {
         let actual = found.remove(&claim.bucket);
         let seen = actual.as_ref().map(|actual| (&actual.claim, actual.state_for(call.cell_id)));

@@ -5,9 +5,10 @@ use claims_model::verify::Outcome;
 use claims_model::{BadInput, Bucket, NOBODY, Problem, id};
 
 use super::rivals::rivals;
-use crate::arguments;
-use crate::error::ClaimsError;
+use crate::kernel::arguments;
 use crate::kernel::call::Call;
+use crate::kernel::error::ClaimsError;
+use crate::service::claims::CLAIM_TABLES;
 use pg::prelude::*;
 
 /// The holder of a name: the reason, the cell, and the source of the claim.
@@ -43,7 +44,7 @@ fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Opt
         let value = types.canonical_for_lookup(type_id, &bucket_value);
         let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
         let bucket = Bucket { bucket_type: type_id, value };
-        if let Some(found) = call.tables.standing(call.connection, &[&bucket]).into_values().next() {
+        if let Some(found) = CLAIM_TABLES.of(call).standing(call.connection, &[&bucket]).into_values().next() {
             let source = types.source.name(found.source.type_id).map(str::to_owned);
             return Ok(Some(match (found.holder_cell_id, found.active) {
                 (NOBODY, _) => ("reserved", None, None, None),

@@ -13,14 +13,13 @@ use claims_model::{BadInput, Bucket, Claim, Confusables, NOBODY, Problem, Types}
 
 use super::correct;
 use super::finding::{Finding, compare, find_rivals};
-use crate::arguments;
+use super::tables::Actual;
+use crate::kernel::arguments;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
-use crate::service::{admission, audit, durability, feed, naming};
-use crate::tables::CONTENTION_SQLSTATES;
-use crate::tables::rows::claims::{ACTIVE, TRANSFERRING};
-use crate::tables::rows::feed::{Change, ChangeSet};
-use crate::tables::rows::verify::Actual;
+use crate::service::claims::{ACTIVE, CLAIM_TABLES, CONTENTION_SQLSTATES, KEY_TABLES, TRANSFERRING};
+use crate::service::feed::{self, Change, ChangeSet};
+use crate::service::{admission, audit, durability, naming};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -100,7 +99,7 @@ fn not_in_flight<'c>(call: &Call, missing: &[Finding<'c>]) -> Vec<&'c Claim<'c>>
     let open = missing.iter().filter(|finding| finding.outcome.is_none());
     let claims: Vec<&'c Claim<'c>> = open.filter_map(|finding| finding.expected).collect();
     let buckets: Vec<_> = claims.iter().map(|claim| &claim.bucket).collect();
-    let in_flight = call.tables.contended_buckets(call.connection, &buckets);
+    let in_flight = KEY_TABLES.of(call).contended_buckets(call.connection, &buckets);
     claims.into_iter().zip(in_flight).filter(|(_, in_flight)| !in_flight).map(|(claim, _)| claim).collect()
 }
 
@@ -116,7 +115,7 @@ fn add_new<'c>(call: &CellCall, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c B
     let around = call.tables.surroundings();
     let add = || {
         let _waits = LockWaits::limit(LOCK_TIMEOUT_MS);
-        let add = || Ok::<_, ()>(call.tables.add_new(call.connection, call.cell_id, &claims, around));
+        let add = || Ok::<_, ()>(CLAIM_TABLES.of(call).add_new(call.connection, call.cell_id, &claims, around));
         call.bounded_within(around, add)
     };
     let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };

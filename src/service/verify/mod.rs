@@ -7,9 +7,14 @@ pub mod errors;
 mod finding;
 pub mod holder;
 pub mod import;
+mod local;
 pub mod records;
 mod rivals;
-mod slots;
+pub mod slots;
+pub mod statements;
+mod tables;
+
+pub use self::tables::*;
 
 ::pgrx::extension_sql_file!(
     "../../../sql/install/service/verification_slots.sql",

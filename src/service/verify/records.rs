@@ -10,16 +10,16 @@ use claims_model::{BadInput, Claim, NOBODY, Problem, Types};
 use uuid::Uuid;
 
 use super::correct;
+use super::errors::RangeError;
 use super::finding::{Finding, compare, find_rivals};
-use crate::arguments::{self, source_range};
-use crate::error::ClaimsError;
+use super::tables::{Actual, Part, VERIFICATION_TABLES};
+use crate::kernel::arguments::{self, source_range};
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
+use crate::kernel::error::ClaimsError;
 use crate::service::read::status_name;
-use crate::service::verify::errors::RangeError;
+use crate::service::transfer::transfers;
 use crate::service::{admission, durability, naming};
-use crate::tables::rows::verify::{Actual, Part};
-use crate::tables::shared::transfers;
 use claims_model::limits::MAX_COMPARED;
 use pg::jsonb::{JsonText, Jsonb};
 use pg::prelude::*;
@@ -107,7 +107,7 @@ fn find<'e>(
     extra_uuids: Option<&HashSet<Uuid>>,
     recent: Interval,
 ) -> Result<Vec<Finding<'e>>, ClaimsError> {
-    let in_range = call.tables.actual_in(call.connection, part, recent, MAX_COMPARED + 1);
+    let in_range = VERIFICATION_TABLES.of(call).actual_in(call.connection, part, recent, MAX_COMPARED + 1);
     if in_range.len() > MAX_COMPARED {
         return Err(RangeError::TooLarge { limit: MAX_COMPARED }.into());
     }

@@ -7,10 +7,9 @@ use claims_model::verify::Outcome;
 use claims_model::{Bucket, Types};
 use pgrx::datum::Interval;
 
+use super::tables::{Actual, VERIFICATION_TABLES};
 use crate::kernel::call::Call;
-use crate::tables::rows::skeletons::Bearers;
-use crate::tables::rows::verify::Actual;
-use crate::tables::shared::skeletons;
+use crate::service::claims::{Bearers, skeletons};
 
 /// Returns for each of these names the confusable claim or reserved name, and whether it is held by a lease or for good.
 pub fn rivals<'b>(
@@ -26,7 +25,7 @@ pub fn rivals<'b>(
     let bearers =
         skeletons::bearers(call.connection, &skeletons.iter().map(|(skeleton, _)| *skeleton).collect::<Vec<_>>());
     let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
-    let standing = call.tables.actual_on(call.connection, &names, recent);
+    let standing = VERIFICATION_TABLES.of(call).actual_on(call.connection, &names, recent);
     let rival = |(skeleton, bucket): (_, &'b Bucket<'b>)| {
         let mut others = bearers.get(&skeleton)?.names().filter(|name| *name != bucket);
         // A skeleton without a claim conflicts with nothing.

@@ -29,8 +29,8 @@ with() {
 expect 'two files' "$(with crates/pg/src/table.rs 'use super::index::find;')" 'crates/pg/src: index uses table uses index'
 expect 'in a list' "$(with crates/pg/src/table.rs 'use crate::{text, index::{self, find as found}};')" 'crates/pg/src: index uses table uses index'
 expect 'without use' "$(with crates/pg/src/table.rs 'fn found() { crate::index::find() }')" 'crates/pg/src: index uses table uses index'
-expect 'through others' "$(with src/error/access.rs 'use crate::service::low_water;' | grep -cE '^src: .* uses .* uses ')" 1
-expect 'a higher module, by a file that nobody uses' "$(with src/error/higher.rs 'use crate::service::low_water;' | grep -cE '^src: .*error uses service')" 1
+expect 'through others' "$(with src/kernel/error/access.rs 'use crate::service::low_water;' | grep -cE '^src: .* uses .* uses ')" 1
+expect 'a higher module, by a file that nobody uses' "$(with src/kernel/error/higher.rs 'use crate::service::low_water;' | grep -cE '^src: .*kernel uses service')" 1
 expect 'two folders, by files that do not import each other' "$(with src/cell/client/higher.rs 'use crate::cell::verify::digest;' | grep -cE '^src: cell::client uses cell::verify uses .*cell::client$')" 1
 expect 'of another crate' "$(with crates/model/src/claim.rs 'use crate::batch::Batch;')" 'crates/model/src: batch uses claim uses batch'
 expect 'comments and tests are none' "$(with crates/pg/src/table.rs '// use super::index::find;' '#[cfg(test)]' 'mod tests { use super::index::find; }')" ''
@@ -44,8 +44,8 @@ numbers() {
   printf '%s\n' "$@" >"$CLAIMS_TMP/numbers/src/lib.rs"
   circles --numbers "$CLAIMS_TMP/numbers" | grep -vE '^0 | lines of code$' || true
 }
-expect 'the tables, in a function with generics' "$(numbers "fn one<T: Into<U>, F: Fn(i64) -> T>(tables: &dyn Tables) {}")" '1 functions that take the tables'
-expect 'the tables and a connection' "$(numbers 'fn one(&self, tables: &dyn Tables, connection: &Connection) {}')" \
+expect 'the tables, in a function with generics' "$(numbers "fn one<T: Into<U>, F: Fn(i64) -> T>(tables: Tables) {}")" '1 functions that take the tables'
+expect 'the tables and a connection' "$(numbers 'fn one(&self, tables: Tables, connection: &Connection) {}')" \
   $'1 functions that take the tables\n1 functions that take the tables and a connection'
 expect 'six parameters; a comma within one is none between two' "$(numbers 'fn six(&self, a: (u8, u8), b: fn(u8) -> u8, c: u8, d: [u8; 2], e: u8) {}' 'fn five(a: T<u8, u8>, b: u8, c: u8, d: u8, e: u8) {}')" \
   '1 functions with six or more parameters'
@@ -56,7 +56,7 @@ expect 'columns' "$(numbers 'fn one(row: Row) { (row.must(1), row.get::<i64>(2),
 expect 'parameters' "$(numbers 'const ONE: &str = "SELECT $1, $12"; // $3')" '2 parameters of statements by number'
 expect 'statements' "$(numbers 'const ONE: &str = "INSERT INTO claims.claims SELECT";' 'const TWO: &str = "UPDATE claims.claims_2";')" '1 statements that write claims'
 expect 'names' "$(numbers '' 'struct One;' 'pub enum One {' '}' 'pub(super) trait Two {' '    type Three;' '}' 'type Three = u8;')" '1 names of types declared more than once'
-expect 'a number above its ceiling' "$(numbers >/dev/null; seq -f 'struct One; fn f%.0f(tables: &dyn Tables) {}' 999 >"$CLAIMS_TMP/numbers/src/lib.rs"; circles "$CLAIMS_TMP/numbers" --ceilings | grep -c '^999 functions that take the tables: the ceiling is ')" 1
+expect 'a number above its ceiling' "$(numbers >/dev/null; seq -f 'struct One; fn f%.0f(tables: Tables) {}' 999 >"$CLAIMS_TMP/numbers/src/lib.rs"; circles "$CLAIMS_TMP/numbers" --ceilings | grep -c '^999 functions that take the tables: the ceiling is ')" 1
 
 # --- doc comments ---------------------------------------------------------------------------------------------------
 
@@ -66,19 +66,19 @@ expect 'no doc comment begins with a word that needs another comment' "$(opening
 # opened LINE...: prints the problems of a file with these lines.
 opened() {
   rm -rf "$CLAIMS_TMP/tree"
-  mkdir -p "$CLAIMS_TMP/tree/src/error"
-  printf '%s\n' "$@" >"$CLAIMS_TMP/tree/src/error/opened.rs"
+  mkdir -p "$CLAIMS_TMP/tree/src/holds"
+  printf '%s\n' "$@" >"$CLAIMS_TMP/tree/src/holds/opened.rs"
   openings "$CLAIMS_TMP/tree"
 }
 for opening in 'The same' What Whose 'Of which' 'By whom' That; do
-  expect "$opening" "$(opened "/// $opening for a batch." 'fn one() {}')" "src/error/opened.rs:1: $opening for a batch."
+  expect "$opening" "$(opened "/// $opening for a batch." 'fn one() {}')" "src/holds/opened.rs:1: $opening for a batch."
 done
-expect 'of a module, and of a field' "$(opened '//! What it is.' '' 'struct One {' '    /// That it is.' '}')" $'src/error/opened.rs:1: What it is.\nsrc/error/opened.rs:4: That it is.'
+expect 'of a module, and of a field' "$(opened '//! What it is.' '' 'struct One {' '    /// That it is.' '}')" $'src/holds/opened.rs:1: What it is.\nsrc/holds/opened.rs:4: That it is.'
 expect 'a longer word, a later line, and another comment' "$(opened '/// Whatever it is.' '/// What else it is.' 'fn one() {' '    // That it is.' '}')" ''
 
 # Each call asks once where the tables of the service are, where it begins.
 expect 'a door below the SQL functions' "$(with src/service/admission.rs 'fn found() { tables::at_entry(); }')" 'src: service::admission chooses a door, and has no SQL function'
-for handed in 'tables: &dyn Tables' 'call: &Call' 'call: &CellCall'; do
+for handed in 'tables: Tables' 'call: &Call' 'call: &CellCall'; do
   expect "another door, with $handed" "$(with src/service/read/record.rs "fn found($handed) {" '    tables::at_entry();' '}')" \
     'src: service::read::record::found was handed a door, and chooses another one'
 done
@@ -86,8 +86,7 @@ expect 'another call' "$(with src/service/read/record.rs 'fn found(call: &Call) 
   'src: service::read::record::found was handed a door, and chooses another one'
 expect 'past the door' "$(with src/service/admission.rs 'fn found() { layout::is_distributed(); }')" 'src: service::admission asks Citus, and not the door'
 
-expect 'Citus outside of its folder' "$(with src/kernel/citus_users.rs 'use crate::tables::citus::layout;')" 'src: kernel::citus_users knows what is behind the door'
-expect 'one implementation in the other' "$(with src/tables/local/others.rs 'use crate::tables::citus::layout;')" 'src: tables::local::others knows what is behind the door'
+expect 'Citus outside of its folder' "$(with src/worker/citus_users.rs 'use crate::citus::layout;')" 'src: worker::citus_users knows what is behind the door'
 
 # --- tests in SQL ---------------------------------------------------------------------------------------------------
 

@@ -18,13 +18,12 @@ use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
 use super::batch::{self, SentBatch};
-use super::own_leases;
-use crate::cell::capture::skipped_destroys;
+use super::{own_leases, skipped_destroys};
 use crate::cell::client::leases::begin_together;
 use crate::cell::client::presented::Presented;
 use crate::cell::client::{Service, begun_leases};
-use crate::error::ClaimsError;
 use crate::kernel::catalog::{self, Catalog};
+use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
 use pg::spi::Connection;
 

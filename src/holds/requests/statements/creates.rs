@@ -3,6 +3,7 @@
 //! Waiting updates are read and changed with the latest snapshot. An old snapshot shows neither all of them nor the
 //! current marks, and changing a row that has changed since would raise an error.
 
+use crate::kernel::sql_text::is_row;
 use pg::jsonb::Jsonb;
 use pg::query::{query, record};
 

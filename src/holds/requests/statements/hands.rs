@@ -2,6 +2,7 @@
 
 use pgrx::Uuid as PgUuid;
 
+use crate::kernel::sql_text::is_row;
 use pg::clock::Moment;
 use pg::query::{query, record};
 

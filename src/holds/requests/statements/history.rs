@@ -1,5 +1,6 @@
 //! Statements on settled requests.
 
+use crate::kernel::sql_text::is_row;
 use pg::clock::Moment;
 use pg::query::query;
 

@@ -3,6 +3,7 @@
 //! The search scans `ready`: new requests by queue and id, without updates that wait for their create. A candidate is
 //! tested again after all outstanding requests of its entity are locked.
 
+use crate::kernel::sql_text::is_row;
 use pg::clock::Moment;
 use pg::query::{query, record, walk};
 use pg::spi::Connection;

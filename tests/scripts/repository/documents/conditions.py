@@ -3,7 +3,7 @@
 import re
 
 
-# Notices and warnings are no errors. HV000 is a placeholder: src/error/text.rs completes it by the SQLSTATE of the service.
+# Notices and warnings are no errors. HV000 is a placeholder: src/kernel/error/text.rs completes it by the SQLSTATE of the service.
 NO_ERRORS = {"00000", "01000", "HV000"}
 # Declares nothing: a cancel that PostgreSQL has raised as a lock timeout.
 RAISING = {"crates/pg/src/interrupts.rs"}
@@ -13,12 +13,12 @@ READ = r" (?:EXCEPTION USING ERRCODE = (.*?),|WARNING USING) MESSAGE = (?:format
 DECLARED = r"(?:=>|\btext!\()\s*(?:(ERRCODE_\w+)|\{(?:[^{}]|\{[^{}]*\})*\})\s*:"
 MESSAGE = r"\s*\(?\s*(\"(?:[^\"\\]|\\.)*\")"
 # They declare no error: they have the macros, and what these use.
-MACROS = {"src/error/declare.rs", "src/error/text.rs"}
+MACROS = {"src/kernel/error/declare.rs", "src/kernel/error/text.rs"}
 
 
 def declares(path):
-    """Whether errors may be declared in this file: in that of a slice, or in src/error."""
-    return path not in MACROS and (path.startswith("src/error/") or bool(re.fullmatch(r"src/.*/(errors|refused_save)\.rs", path)))
+    """Whether errors may be declared in this file: in that of a slice, or in src/kernel/error."""
+    return path not in MACROS and (path.startswith("src/kernel/error/") or bool(re.fullmatch(r"src/.*/(errors|refused_save)\.rs", path)))
 
 
 class Condition:

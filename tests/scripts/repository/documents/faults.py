@@ -84,7 +84,7 @@ def main(root, catalog, errcodes):
     expect("a condition of SQL", tree.changed(source=(path, tree.sources[path] + more)), "is full”: no document has a row for it")
     more = "RAISE EXCEPTION 'no' USING ERRCODE = '53100'"
     expect("a condition of SQL in another form", tree.changed(source=(path, tree.sources[path] + more)), "RAISE in a form that is not compared")
-    path = "src/error/direct_call.rs"
+    path = "src/kernel/error/direct_call.rs"
     expect("an SQLSTATE without a message", tree.changed(source=(path, tree.sources[path] + "refuse(Code::ERRCODE_DISK_FULL, function)")), "docs/errors.md: 53100 has no row")
     path = "src/kernel/access.rs"
     expect("an error elsewhere", tree.changed(source=(path, tree.sources[path] + "ereport!(ERROR, code, text)")), "raises an error outside of the files")

@@ -1,0 +1,7 @@
+//! Names of bucket types: the rules by which they are compared, and reserved names.
+
+mod local;
+pub mod statements;
+mod tables;
+
+pub use self::tables::*;
