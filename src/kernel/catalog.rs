@@ -82,9 +82,13 @@ impl Catalog {
         self.renamed.as_ref().unwrap_or(&self.types)
     }
 
-    /// Returns the types with the comparison rules that the snapshot of the calling query shows, for type `only` or for all.
+    /// Returns the types with the comparison rules that the snapshot of the calling query shows, for type `only` or for all. Distributed
+    /// tables have no such snapshot: then the types are returned unchanged.
     pub fn types_in_snapshot(&self, tables: Tables, only: Option<i32>) -> Cow<'_, Types> {
-        namings::types_in_snapshot(tables, &self.types, &self.naming_rows, only)
+        if !tables.have_snapshot() {
+            return Cow::Borrowed(&self.types);
+        }
+        namings::types_in_snapshot(&self.types, &self.naming_rows, only)
     }
 }
 

@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use claims_model::{Confusables, Naming, Profile, Types};
 
-use super::tables::{self, Tables};
+use super::tables;
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
 use pg::table::{self, RowStamp, TableRow};
@@ -75,10 +75,9 @@ pub(super) fn of_row(row: &TableRow) -> (Option<Naming>, Option<RowStamp>) {
     (naming(&row.must::<String>(c"profile"), &row.must::<String>(c"confusables")), row.version())
 }
 
-/// Returns the types with the rules in the snapshot of the calling query, for type `only` or for all. Distributed tables have no such
-/// snapshot: then the types are returned unchanged.
-pub fn types_in_snapshot<'t>(tables: Tables, types: &'t Types, rows: &NamingRows, only: Option<i32>) -> Cow<'t, Types> {
-    if !tables.have_snapshot() || are_in_snapshot(rows, only) {
+/// Returns the types with the rules in the snapshot of the calling query, for type `only` or for all.
+pub fn types_in_snapshot<'t>(types: &'t Types, rows: &NamingRows, only: Option<i32>) -> Cow<'t, Types> {
+    if are_in_snapshot(rows, only) {
         return Cow::Borrowed(types);
     }
     let rows = if tables::have_rows_here() { table::rows_in_snapshot(TABLE, of_table_row) } else { None };

@@ -99,13 +99,11 @@ fn put_lease(request: &Request, rows: RowsToInsert, around: Surroundings) -> Res
 
 fn take_one(request: &Request, step: ClaimStep, around: Surroundings) -> Result<(), Rejected> {
     let Request { call, lease, .. } = request;
-    let (tables, connection) = (call.tables, call.connection);
+    let (claims, connection) = (CLAIM_TABLES.of(call), call.connection);
     let taken = match step {
-        ClaimStep::Create(claim) => {
-            CLAIM_TABLES.at(tables).take(connection, lease, RowsToInsert::Claim(claim), around)?
-        }
-        ClaimStep::Skeleton(new) => SKELETON_TABLES.at(tables).take_skeletons(connection, &[new], true),
-        ClaimStep::Destroy(destroy) => CLAIM_TABLES.at(tables).mark(connection, lease, &[destroy], Locks::Awaited),
+        ClaimStep::Create(claim) => claims.take(connection, lease, RowsToInsert::Claim(claim), around)?,
+        ClaimStep::Skeleton(new) => SKELETON_TABLES.of(call).take_skeletons(connection, &[new], true),
+        ClaimStep::Destroy(destroy) => claims.mark(connection, lease, &[destroy], Locks::Awaited),
     };
     if taken == 1 { Ok(()) } else { Err(Rejected) }
 }

@@ -39,14 +39,14 @@ pub fn probe<'b>(request: &Request<'b>) -> Result<(Option<Request<'b>>, Probed<'
 /// Probes the batch's buckets, and its lease last. If the first call of the same request has ended by then, the lease exists, and
 /// the claims that were seen belong to it. A uuid that no other call can have is not probed.
 fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
-    let (tables, connection) = (request.call.tables, request.call.connection);
+    let (keys, connection) = (KEY_TABLES.of(request.call), request.call.connection);
     let steps: Vec<_> = request.steps().filter(|step| !matches!(step, ClaimStep::Skeleton(_))).collect();
     let buckets: Vec<_> = steps.iter().map(|step| step.bucket()).collect();
-    let found = CLAIM_TABLES.at(tables).standing(connection, &buckets);
-    let contended = KEY_TABLES.at(tables).contended_buckets(connection, &buckets);
+    let found = CLAIM_TABLES.of(request.call).standing(connection, &buckets);
+    let contended = keys.contended_buckets(connection, &buckets);
     let alike = if request.skeletons.is_empty() { Conflicts::new() } else { lookalikes::conflicts(request) };
     let lease = request.lease.uuid;
-    let is_lease_busy = request.may_be_repeat && KEY_TABLES.at(tables).contended(connection, Key::Lease(lease));
+    let is_lease_busy = request.may_be_repeat && keys.contended(connection, Key::Lease(lease));
     let existing = match request.may_be_repeat {
         true => leases::existing(connection, &[lease], View::Latest).pop(),
         false => None,

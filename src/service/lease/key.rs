@@ -34,7 +34,7 @@ pub fn probe(call: &CellCall, lease: Uuid) -> KeyState {
         })
     };
     let passed = match pass() {
-        Err(Undone::ByError(_)) if !KEY_TABLES.at(tables).contended(connection, Key::Lease(lease)) => {
+        Err(Undone::ByError(_)) if !KEY_TABLES.of(call).contended(connection, Key::Lease(lease)) => {
             let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
             pass()
         }

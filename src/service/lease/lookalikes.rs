@@ -11,12 +11,12 @@ use pg::clock::Moment;
 
 /// Returns the conflicts of names whose skeletons are not free.
 pub fn conflicts<'b>(request: &Request<'b>) -> Conflicts<'b> {
-    let (tables, connection) = (request.call.tables, request.call.connection);
+    let connection = request.call.connection;
     let mut conflicts = Conflicts::new();
     let skeletons: Vec<_> = request.skeletons.iter().map(|new| new.skeleton).collect();
     let bearers = skeletons::bearers(connection, &skeletons);
     let names: Vec<_> = bearers.values().flat_map(Bearers::names).collect();
-    let standing = CLAIM_TABLES.at(tables).standing(connection, &names);
+    let standing = CLAIM_TABLES.of(request.call).standing(connection, &names);
     let mut first: HashMap<Skeleton, &NewSkeleton> = HashMap::new();
     for new in &request.skeletons {
         let twin = first.get(&new.skeleton).copied();
@@ -29,7 +29,7 @@ pub fn conflicts<'b>(request: &Request<'b>) -> Conflicts<'b> {
                 holder_cell_id: Some(request.lease.cell_id),
                 lease_made_at: None,
             }),
-            None if KEY_TABLES.at(tables).contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
+            None if KEY_TABLES.of(request.call).contended(connection, Key::Skeleton(new.skeleton)) => Some(Rival {
                 reason: Reason::InFlight,
                 similar_to: String::new(),
                 holder_cell_id: None,

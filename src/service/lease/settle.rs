@@ -130,7 +130,7 @@ fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -
             }
             None if ending == Ending::Rollback => {
                 admission::admit_fence(call)?;
-                if LEASE_TABLES.at(tables).fence(connection, lease, cell_id) {
+                if LEASE_TABLES.of(call).fence(connection, lease, cell_id) {
                     counters::fenced(cell_id, 1);
                     audit::fenced(call, &[lease]);
                     return Ok(LeaseEnd::Fenced(lease));
