@@ -5,16 +5,16 @@
 //! inserts them. Denied calls that come faster than the rate of their cell are counted only. A crash of the server loses those that were
 //! not fetched.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use zerocopy::FromBytes;
 
+use super::audit_id::next_id;
 use super::pace;
 use super::settings::{self, Audit};
-use pg::background::{Sleeper, own_database, own_process};
+use pg::background::{Sleeper, own_database};
 use pg::clock::Moment;
 use pg::shared::{Locked, Shared};
 use pg::{roles, session};
@@ -356,19 +356,6 @@ pub fn fetch(limit: usize, lost: bool) -> Fetched {
         Some(fetched)
     });
     fetched.flatten().unwrap_or_default()
-}
-
-thread_local! {
-    /// The number of ids that this process has made.
-    static MADE: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Returns an id for a row of the audit log that no other row of the same microsecond has: the pid of this process, and a count. Random ids would take longer to
-/// make, and UUIDs more space.
-pub fn next_id() -> i64 {
-    let count = MADE.get().wrapping_add(1);
-    MADE.set(count);
-    i64::from(own_process()) << 32 | i64::from(count)
 }
 
 #[cfg(test)]

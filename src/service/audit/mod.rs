@@ -14,10 +14,11 @@ use uuid::Uuid;
 
 use super::claims::{EndedLease, Ending};
 use super::feed::ChangeSet;
+use crate::kernel::audit_id::next_id;
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
 use crate::kernel::pace;
-use crate::kernel::refusals::{self, Fetched, next_id};
+use crate::kernel::refusals::{self, Fetched};
 use crate::kernel::settings::{self, Audit};
 use pg::clock::Moment;
 use pg::spi::Connection;

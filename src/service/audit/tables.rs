@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::kernel::refusals::next_id;
+use crate::kernel::audit_id::next_id;
 use crate::kernel::tables::{Door, Local};
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
