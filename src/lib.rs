@@ -63,9 +63,10 @@ pub extern "C-unwind" fn _PG_init() {
         capture_row: cell::capture::rows::capture_row,
         hold_naming: on_node::hold_naming,
         send_automatically: cell::capture::automatic::send_automatically,
+        unique_row: cell::unique::rows::capture_row,
         refuse_direct_call: refuse_direct_call_of_trigger,
     });
-    pg::event_trigger::register(cell::capture::declare::EVENT_TRIGGERS);
+    pg::event_trigger::register(cell::unique::ddl::EVENT_TRIGGERS);
     pg::foreign::register();
     pg::constraints::register(cell::capture::automatic::before_constraints);
     pg::transaction_end::register(&[

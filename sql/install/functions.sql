@@ -283,6 +283,7 @@ COMMENT ON TRIGGER announce_change ON claims.limit_settings IS 'Sessions cache t
 -- PUBLIC gets nothing, not even the default grants of PostgreSQL.
 REVOKE ALL ON ALL ROUTINES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA claims FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA claims FROM PUBLIC;
 REVOKE ALL ON SCHEMA claims FROM PUBLIC;
 -- Nor do roles that default privileges name: with a right on the tables a cell could make itself another one.
 DO $$

@@ -21,6 +21,7 @@ mod services;
 pub mod track;
 pub mod tracked;
 pub mod transactions;
+pub mod unique;
 pub mod update_wait;
 pub mod verify;
 pub mod wakeup;

@@ -27,7 +27,7 @@ query! {
     /// Returns whether any table has capture triggers, or any server is named as a service.
     fn are_needed() -> bool = [Latest]
         "SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
-          WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change')
+          WHERE n.nspname = 'claims' AND p.proname IN ('capture_row', 'capture_change', 'unique_row')
          UNION ALL SELECT FROM claims.named_services LIMIT 1";
     /// Returns the existing event triggers that call the extension's own functions, which only a superuser can replace.
     fn present() -> Vec<Present> = [Latest]

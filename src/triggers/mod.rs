@@ -127,6 +127,8 @@ struct Triggers {
 pub enum Purpose {
     /// Columns of the table are claimed.
     Claims,
+    /// A column of the table is unique together with those of others.
+    Unique,
     /// Changes of the table become requests.
     Requests { queue: String, column: String },
 }
@@ -139,6 +141,13 @@ fn triggers(connection: &Connection, purpose: &Purpose) -> Triggers {
             function: "claims.capture_row",
             arguments: String::new(),
             refuses: "claims.refuse_truncate",
+        },
+        Purpose::Unique => Triggers {
+            rows: "claims_unique".to_owned(),
+            truncate: "claims_unique_truncate".to_owned(),
+            function: "claims.unique_row",
+            arguments: String::new(),
+            refuses: "claims.give_up_truncated",
         },
         Purpose::Requests { queue, column } => {
             let QueueTriggers { rows, truncate, arguments } = of_queue(connection, queue, column).unwrap_or_default();
@@ -181,7 +190,8 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
         }
         for member in members(connection, table, &triggers) {
             // PostgreSQL creates row triggers on the partitions itself, also on later ones.
-            if member.oid == table && !(member.has_rows_as_created && matches!(purpose, Purpose::Claims)) {
+            let is_renewed = !member.has_rows_as_created || matches!(purpose, Purpose::Requests { .. });
+            if member.oid == table && is_renewed {
                 let table = name(connection, table);
                 let text = format!(
                     "CREATE OR REPLACE TRIGGER {rows} AFTER INSERT OR UPDATE OR DELETE ON {table}
@@ -250,7 +260,7 @@ pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<()
 
 /// Runs `body` as the extension's owner, who may have replaced the extension's tables: they must not be touched with more rights
 /// than this role's.
-fn as_extension_owner<T>(connection: &Connection, body: impl FnOnce() -> T) -> Option<T> {
+pub fn as_extension_owner<T>(connection: &Connection, body: impl FnOnce() -> T) -> Option<T> {
     extension_owner(connection).map(|owner| restricted_as(owner, body))
 }
 
@@ -268,14 +278,19 @@ pub fn complete(connection: &Connection, has_attached: bool) {
                     (Some(queue), Some(column)) => Purpose::Requests { queue, column },
                     _ => Purpose::Claims,
                 };
-                let triggers = triggers(connection, &purpose);
-                let members = members(connection, table_name, &triggers);
-                if members.first().is_some_and(|root| root.has_rows && root.has_truncate) {
-                    members.iter().for_each(|member| refuse_truncate(connection, member, &triggers));
-                }
+                complete_table(connection, table_name, &purpose);
             }
         });
     });
+}
+
+/// Creates the triggers for TRUNCATE that the partitions of a table lack.
+pub fn complete_table(connection: &Connection, table: Oid, purpose: &Purpose) {
+    let triggers = triggers(connection, purpose);
+    let members = members(connection, table, &triggers);
+    if members.first().is_some_and(|root| root.has_rows && root.has_truncate) {
+        members.iter().for_each(|member| refuse_truncate(connection, member, &triggers));
+    }
 }
 
 /// Deletes the entries of dropped tables and servers, at the end of a command that dropped objects.

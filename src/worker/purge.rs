@@ -3,6 +3,7 @@
 use claims_model::mode::Need;
 
 use crate::cell::capture::observation_counts;
+use crate::cell::claimed::unique_tables;
 use crate::cell::tracked;
 use crate::holds::requests::statements as requests;
 use crate::kernel::call::Call;
@@ -21,7 +22,7 @@ const PURGED_AT_ONCE: i64 = 10_000;
 type Purger = fn(&Call, limit: i64) -> usize;
 
 /// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
-const PURGED: [(&str, Purger); 8] = [
+const PURGED: [(&str, Purger); 9] = [
     ("outcomes", purge_outcomes),
     ("changes", purge_changes),
     ("fences", purge_fences),
@@ -30,6 +31,7 @@ const PURGED: [(&str, Purger); 8] = [
     ("audit", purge_audit),
     ("transfer_subjects", purge_transfer_subjects),
     ("observations", purge_observations),
+    ("uniques", purge_uniques),
 ];
 
 /// Purges a portion of the old rows. Returns whether none is left.
@@ -87,6 +89,13 @@ fn purge_audit(call: &Call, limit: i64) -> usize {
 fn purge_observations(call: &Call, limit: i64) -> usize {
     let retention = settings::observation_retention().filter(|_| call.tables.require_here().is_ok());
     retention.map_or(0, |retention| observation_counts::purge(call.connection, Moment::now().before(retention), limit))
+}
+
+/// Claims of tables that were dropped, detached or truncated. Where tables are distributed there are none.
+fn purge_uniques(call: &Call, limit: i64) -> usize {
+    let may_purge = call.tables.require_here().is_ok() && may_purge(call);
+    let purged = if may_purge { unique_tables::purge(call.connection, limit) } else { None };
+    purged.and_then(|purged| usize::try_from(purged).ok()).unwrap_or_default()
 }
 
 /// Distributed tables keep the subjects: there a transfer is a rare thing, and its subjects are on every node.

@@ -97,6 +97,11 @@ impl Log {
         self.entries.is_empty()
     }
 
+    /// Returns the number of buckets with changes.
+    pub fn buckets(&self) -> usize {
+        self.size.buckets
+    }
+
     /// Returns whether no change is unsent.
     pub fn is_all_sent(&self) -> bool {
         let unsent = self.entries.iter().rev().take_while(|(_, entry)| *entry != LogEntry::Sent);

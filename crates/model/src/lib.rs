@@ -33,6 +33,7 @@ pub mod observed;
 pub mod origin;
 pub mod outgoing;
 pub mod outgoing_batch;
+mod outgoing_uniques;
 pub mod overtaking;
 pub mod payload;
 pub mod place;

@@ -254,7 +254,7 @@ impl Outgoing {
         }
     }
 
-    fn position_of_create(&self, bucket: &NamedBucket) -> Option<usize> {
+    pub(crate) fn position_of_create(&self, bucket: &NamedBucket) -> Option<usize> {
         self.creates.binary_search_by(|creating| creating.create.bucket.cmp(bucket)).ok()
     }
 
@@ -352,7 +352,7 @@ impl Changes {
 /// Finds the rows of a batch by the buckets of conflicts.
 pub struct ClaimingRows<'o> {
     outgoing: &'o Outgoing,
-    creates: Buckets<'o>,
+    pub(crate) creates: Buckets<'o>,
     destroys: Buckets<'o>,
 }
 

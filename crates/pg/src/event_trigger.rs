@@ -21,6 +21,10 @@ pub struct EventTriggers {
 pub struct TableChange {
     /// A partition was attached.
     pub attaches: bool,
+    /// A partition was detached.
+    pub detaches: bool,
+    /// A column got another type.
+    pub retypes: bool,
     /// The table became an inheritance child.
     pub inherits: bool,
     /// The table or sequence became unlogged.
@@ -108,6 +112,10 @@ unsafe fn table_change(event: *const pg_sys::EventTriggerData) -> TableChange {
             let part: *const pg_sys::AlterTableCmd = pg_sys::list_nth(parts, at).cast();
             match (*part).subtype {
                 pg_sys::AlterTableType::AT_AttachPartition => change.attaches = true,
+                pg_sys::AlterTableType::AT_DetachPartition | pg_sys::AlterTableType::AT_DetachPartitionFinalize => {
+                    change.detaches = true;
+                }
+                pg_sys::AlterTableType::AT_AlterColumnType => change.retypes = true,
                 pg_sys::AlterTableType::AT_AddInherit => change.inherits = true,
                 pg_sys::AlterTableType::AT_SetUnLogged => change.unlogs = true,
                 _ => {}

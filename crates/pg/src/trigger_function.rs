@@ -13,6 +13,7 @@ pub struct TriggerFunctions {
     pub capture_row: fn(&PgTrigger),
     pub hold_naming: fn(&PgTrigger),
     pub send_automatically: fn(&PgTrigger),
+    pub unique_row: fn(&PgTrigger),
     /// Raises the error for a function that was called directly.
     pub refuse_direct_call: fn(&'static str),
 }
@@ -57,4 +58,5 @@ entry_points! {
     capture_row_wrapper, pg_finfo_capture_row_wrapper: capture_row;
     hold_naming_wrapper, pg_finfo_hold_naming_wrapper: hold_naming;
     send_automatically_wrapper, pg_finfo_send_automatically_wrapper: send_automatically;
+    unique_row_wrapper, pg_finfo_unique_row_wrapper: unique_row;
 }

@@ -125,6 +125,8 @@ BEGIN
     END LOOP;
 END $$;
 DROP TABLE claims.known_before;
+-- Nobody has had a right on sequences; so PostgreSQL records the privileges of all of them as the initial ones.
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA claims FROM PUBLIC;
 
 -- Every object has a comment: keys, constraints and the columns of views get a generated one.
 DO $$

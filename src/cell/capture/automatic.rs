@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 
-use claims_model::routes::Routes;
+use claims_model::routes::{Route, Routes};
 use pgrx::PgTrigger;
 
 use super::{log, send, slow_search};
@@ -22,6 +22,7 @@ use pg::error_context;
 use pg::owner::as_owner_of;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
+use pg::subtransaction::{Stopped, attempt};
 use pg::transaction_end::Hooks;
 use pg::trigger::{PlainValue, RowChange, RowVersion};
 use pg::xact;
@@ -39,6 +40,37 @@ pub fn routes_of(change: &RowChange) -> Option<Rc<Routes>> {
 pub fn see_to_sending(change: &RowChange) {
     log::must_be_sent(routes_of(change).is_some(), change.function());
     queue();
+}
+
+/// Sends the changes of this transaction now: what follows ends the generations of tables.
+pub fn send_now() -> Result<(), ClaimsError> {
+    let Some(function) = log::unsent() else { return Ok(()) };
+    let sent = as_owner_of(function, || spi::connect(send_all)).unwrap_or(Ok(()));
+    slow_search::warn();
+    sent
+}
+
+/// Sends the changes of this transaction, if they are so many that the log will not store them all. A statement that moves values from row to row has
+/// conflicts that end when it has changed the last row: the first conflicts are ignored, and the changes stay until they are sent again.
+pub fn send_if_many(change: &RowChange) -> Result<(), ClaimsError> {
+    if !log::has_grown(MANY) || !is_here(change) {
+        return Ok(());
+    }
+    match attempt(send_now) {
+        Ok(()) => Ok(()),
+        Err(Stopped::ByBody(error)) if log::buckets() >= MOST => Err(error),
+        Err(Stopped::ByBody(_)) => Ok(()),
+        Err(Stopped::ByError(error)) => error.rethrow(),
+    }
+}
+
+/// The number of buckets by which the stored changes grow until they are sent before the end of their transaction.
+const MANY: usize = 50_000;
+/// The number of buckets from which on conflicts of such changes are errors. The log stores a quarter more.
+const MOST: usize = 3 * MANY;
+
+fn is_here(change: &RowChange) -> bool {
+    routes_of(change).is_some_and(|routes| routes.others == Some(Route::Here) && routes.by_type.is_empty())
 }
 
 /// Switches to the deferred trigger, because SET CONSTRAINTS is about to run.

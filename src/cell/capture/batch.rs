@@ -17,7 +17,7 @@ use claims_model::observed::Missed;
 use claims_model::outgoing::Outgoing;
 use uuid::Uuid;
 
-use super::{adopt, conflicts};
+use super::{adopt, conflicts, uniques};
 use crate::cell::client::Service;
 use crate::cell::client::leases::{BeginRequest, HandedWait};
 use crate::cell::client::naming::RequiredNaming;
@@ -119,12 +119,18 @@ impl<'c> SentBatch<'c> {
         while !self.outgoing.is_empty() {
             pgrx::check_for_interrupts!();
             match current_transaction::claim(call, self.cell_id, &self.outgoing).map_err(as_answered) {
-                Err(error) if !self.gives_way(&error) => return Err(error),
+                Err(error) if !self.gives_way(&error) && !self.has_waited(&error) => return Err(error),
                 Err(_) => {}
                 Ok(()) => return Ok(()),
             }
         }
         Ok(())
+    }
+
+    /// Waits for other transactions that are changing unique values. Returns whether it did.
+    fn has_waited(&self, error: &ClaimsError) -> bool {
+        let refusals = conflicts::refusals_of(error).filter(|_| self.missed.is_none());
+        refusals.is_some_and(|refusals| uniques::wait(self.connection, &self.outgoing, &refusals))
     }
 
     /// Skips or adopts what an error lists; of observed names leaves it out. Returns whether the batch has changed.
@@ -134,11 +140,13 @@ impl<'c> SentBatch<'c> {
             let refused = self.outgoing.remove_refused(&refusals);
             return refused.map(|refused| missed.extend(refused)).is_some();
         }
-        let free = match self.outgoing.adoptable(&refusals, self.cell_id) {
-            creates if creates.is_empty() => BTreeSet::new(),
-            creates => adopt::free(self.connection, &creates),
-        };
-        self.outgoing.apply_refusals(&refusals, self.cell_id, &free)
+        let uniques = uniques::among(self.connection, self.outgoing.refused(&refusals));
+        let mut creates = self.outgoing.adoptable(&refusals, self.cell_id);
+        creates.retain(|create| !uniques.contains(&*create.bucket.bucket_type));
+        let free = if creates.is_empty() { BTreeSet::new() } else { adopt::free(self.connection, &creates) };
+        let has_replaced =
+            uniques::replace_given_up(self.connection, &mut self.outgoing, &refusals, (self.cell_id, &uniques));
+        self.outgoing.apply_refusals(&refusals, self.cell_id, &free) || has_replaced
     }
 
     /// Raises an error if another row of the cell has got an adopted name meanwhile. Call it when the lease is held, which from

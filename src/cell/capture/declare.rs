@@ -4,10 +4,10 @@ use pgrx::pg_sys::Oid;
 
 use super::errors::{CaptureError, warn_of_mutable_condition};
 use super::unfit_tables::{self, ChildOfClaimed};
-use crate::kernel::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
+use crate::kernel::error::{ClaimsError, raise};
 use crate::kernel::{access, arguments, tables, version};
 use crate::triggers::{self, Purpose};
-use pg::event_trigger::{EventTriggers, TableChange};
+use pg::event_trigger::TableChange;
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 use pg::{expression, roles};
@@ -79,16 +79,8 @@ fn change(table: Option<Oid>, add: Option<bool>, purpose: &Purpose) -> Result<()
     Ok(spi::connect(|connection| change(connection, table, purpose)).map_err(ClaimsError::from)?)
 }
 
-/// Event triggers of tables that may be claimed or captured. They do nothing, and stop no command, if library and tables are of
-/// different versions or the tables are not in this database. ALTER EXTENSION catches up later.
-pub const EVENT_TRIGGERS: EventTriggers = EventTriggers {
-    table_changed: after_change,
-    tables_dropped: forget_dropped_tables,
-    refuse_direct_call: refuse_direct_call_of_event_trigger,
-};
-
 /// Refuses commands that would leave names without claims, and creates the triggers that refuse TRUNCATE on new partitions.
-fn after_change(change: TableChange) {
+pub fn after_change(change: TableChange) {
     if !is_usable() {
         return;
     }
@@ -111,12 +103,14 @@ fn refuse_unfit(connection: &Connection, change: TableChange) -> Result<(), Clai
     }
 }
 
-fn is_usable() -> bool {
+/// Returns whether event triggers may act: they do nothing, and stop no command, if library and tables are of different versions or the
+/// tables are not in this database. ALTER EXTENSION catches up later.
+pub fn is_usable() -> bool {
     version::is_same() && tables::are_usable()
 }
 
 /// Deletes the declarations of dropped tables.
-fn forget_dropped_tables() {
+pub fn forget_dropped_tables() {
     if !is_usable() {
         return;
     }

@@ -139,7 +139,7 @@ errors! {
 }
 
 /// A text that is too long for a claim.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Excess {
     /// A name that was read, and the limit that it exceeds.
     Name(Problem),
@@ -150,7 +150,7 @@ pub enum Excess {
 }
 
 impl Excess {
-    fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         const CHARS: usize = limits::BUCKET_VALUE_CHARS;
         match self {
             Excess::Name(Problem::TooManyBytes { got, limit }) => {

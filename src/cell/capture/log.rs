@@ -21,6 +21,8 @@ thread_local! {
     static LOG: RefCell<Log> = RefCell::default();
     /// The changes of observed names. They have a capacity of their own.
     static OBSERVED: RefCell<Log> = RefCell::default();
+    /// Number of buckets when [`has_grown`] last returned true, or a smaller one since.
+    static GROWN_TO: Cell<usize> = const { Cell::new(0) };
     /// Number of changes that were recorded.
     static CHANGES: Cell<i64> = const { Cell::new(0) };
     /// Function of the trigger that has captured changes in automatic mode. If it is set, all changes must be sent before the
@@ -100,6 +102,21 @@ pub fn skip() {
 /// Returns a number that differs after each change, and is positive after the first.
 pub fn changes() -> i64 {
     CHANGES.get()
+}
+
+/// Returns whether the number of buckets has grown by so many since this function last returned true, or since the changes were sent.
+pub fn has_grown(by: usize) -> bool {
+    let buckets = buckets();
+    let has_grown = buckets >= GROWN_TO.get() + by;
+    if has_grown || buckets < GROWN_TO.get() {
+        GROWN_TO.set(buckets);
+    }
+    has_grown
+}
+
+/// Returns the number of buckets whose changes are stored.
+pub fn buckets() -> usize {
+    LOG.with_borrow(Log::buckets)
 }
 
 /// Returns whether `skip` was called: nothing is recorded in this transaction any more.
@@ -205,6 +222,7 @@ fn end() {
     MUST_BE_SENT.set(None);
     ROUTES.set(None);
     USES_QUEUE.set(false);
+    GROWN_TO.set(0);
     QUEUED_BY.set(None);
     SKIPPED_BY.set(None);
 }

@@ -25,6 +25,7 @@ mod skip;
 mod skipped_destroys;
 mod slow_search;
 mod unfit_tables;
+mod uniques;
 mod wanted_claims;
 
 ::pgrx::extension_sql_file!("../../../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);

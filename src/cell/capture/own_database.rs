@@ -7,7 +7,7 @@ use claims_model::outgoing::{Outgoing, SkippedDestroys};
 use uuid::Uuid;
 
 use super::batch::SentBatch;
-use super::{leases, skipped_destroys};
+use super::{leases, skipped_destroys, uniques};
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::service::lease::limit;
@@ -21,7 +21,7 @@ pub fn claim_all(call: &Call, cell_id: i64, outgoing: Outgoing) -> Result<(), Cl
     for portion in portions {
         let mut batch = SentBatch::enforced(call.connection, cell_id, Uuid::now_v7(), portion);
         if let Err(error) = batch.claim_here(call) {
-            return Err(batch.explained(error));
+            return Err(uniques::explained(call.connection, batch.explained(error)));
         }
         skipped.add(batch.outgoing.skipped_destroys());
         if !batch.outgoing.is_empty() {

@@ -1,6 +1,8 @@
 //! Errors of a save that cannot have its names, in the form of PostgreSQL's own unique violations. Drivers and frameworks read the
 //! SQLSTATE, the constraint's name in the message, `Key (column)=(value)` in DETAIL, and the fields.
 
+use std::rc::Rc;
+
 use claims_model::origin::Declared;
 use claims_model::refused::{RefusedName, weightiest};
 
@@ -49,6 +51,29 @@ impl From<ClaimedTwice> for Text {
         let violation =
             violation(name.origin.0.as_deref().unwrap_or(&unknown), &name.given, &conflicts, Some(HINT.to_owned()));
         violation.with_fields(name.origin.0.as_deref().map(fields))
+    }
+}
+
+/// A value of a unique column that stands in one of its tables already.
+#[derive(Debug)]
+pub struct DoubleValue {
+    pub declared: Rc<Declared>,
+    /// The value in the row that was saved.
+    pub given: String,
+    /// The table in which it stands. `None`: the transaction itself has saved it more than once.
+    pub table: Option<String>,
+}
+
+impl From<DoubleValue> for Text {
+    fn from(DoubleValue { declared, given, table }: DoubleValue) -> Text {
+        let Declared { quoted_column, constraint_name, .. } = &*declared;
+        let place = table.map_or_else(
+            || "The transaction has saved it more than once.".to_owned(),
+            |table| format!("It stands in table {table}."),
+        );
+        text!(ERRCODE_UNIQUE_VIOLATION: "duplicate key value violates unique constraint \"{constraint_name}\"",
+            detail "Key ({quoted_column})=({given}) already exists.\n{place}")
+        .with_fields(Some(fields(&declared)))
     }
 }
 

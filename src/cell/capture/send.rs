@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::errors::CaptureError;
 use super::leases::{self, Begun, Leases, sizes};
 use super::observe::Observed;
-use super::{conflicts, log, own_database, slow_search};
+use super::{conflicts, log, own_database, slow_search, uniques};
 use crate::cell::claimed::authority;
 use crate::cell::client::{Service, confirmed};
 use crate::cell::tracked::{self, TrackedLease};
@@ -115,7 +115,8 @@ fn send_enforced(
         // A bucket that more rows need than before has several owners, perhaps in different tables.
         let created_twice = pending.creates.iter().find(|create| create.rows > 1);
         if let Some(create) = created_twice.or(pending.doubled.first()) {
-            return Err(conflicts::claimed_twice(cell_id, create));
+            let violation = uniques::saved_twice(connection, create);
+            return Err(violation.unwrap_or_else(|| conflicts::claimed_twice(cell_id, create)));
         }
         must_have_keys(pending)?;
     }

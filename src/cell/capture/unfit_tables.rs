@@ -19,7 +19,7 @@ query! {
         "SELECT c.oid::regclass::text AS child, i.inhparent::regclass::text AS parent
            FROM pg_event_trigger_ddl_commands() d JOIN pg_class c ON c.oid = d.objid JOIN pg_inherits i ON i.inhrelid = c.oid
            JOIN pg_trigger t ON t.tgrelid = i.inhparent JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace
-          WHERE d.classid = 'pg_class'::regclass AND NOT c.relispartition AND n.nspname = 'claims' AND p.proname = 'capture_row'
+          WHERE d.classid = 'pg_class'::regclass AND NOT c.relispartition AND n.nspname = 'claims' AND p.proname IN ('capture_row', 'unique_row')
             AND (d.command_tag LIKE 'CREATE%' OR :has_inherited)
           LIMIT 1";
     /// Returns a table of the extension that the current command has made unlogged.

@@ -81,13 +81,11 @@ query! {
            LEFT JOIN pg_attribute k ON k.attrelid = :table AND k.attname = a.source_key AND k.attnum > 0 AND NOT k.attisdropped AND k.attgenerated <> 'v'
           WHERE a.table_name = :table OR a.table_name IN (SELECT p.relid FROM pg_partition_ancestors(:table) p)
           ORDER BY a.table_name, a.attribute, a.declaration");
-    /// Builds the select list that turns a row of a table, the parameter of the statement, into a row of the claimed table, which is this
-    /// table or its ancestor. A condition may refer to the whole row of the claimed table, so the columns are in that table's order.
-    fn row_as_claimed(table: Oid) -> Option<Option<String>> = [Latest]
+    /// Builds the select list that turns a row of a partition, the parameter of the statement, into a row of the partitioned table `root`; for a
+    /// row of `root` itself it changes nothing. A condition may refer to the whole row, so the columns are in the order of `root`.
+    pub fn row_as_in(root: Oid) -> Option<Option<String>> = [Latest]
         "SELECT string_agg('($1).' || quote_ident(p.attname), ', ' ORDER BY p.attnum) FROM pg_attribute p
-          WHERE p.attrelid = (SELECT a.table_name FROM claims.claimed_attributes a
-                               WHERE a.table_name = :table OR a.table_name IN (SELECT t.relid FROM pg_partition_ancestors(:table) t) LIMIT 1)
-            AND p.attnum > 0 AND NOT p.attisdropped";
+          WHERE p.attrelid = :root AND p.attnum > 0 AND NOT p.attisdropped";
     /// Queues the deferred trigger, which PostgreSQL calls at the end of the transaction.
     pub fn enqueue() = [Statement] "INSERT INTO claims.automatic_queue (changes) VALUES (0)";
     /// Queues the deferred trigger again, behind all deferred triggers that are queued now, if there were changes since the row was last
@@ -189,7 +187,7 @@ fn load(
     let rows = CapturedRows {
         owner: declarations.first().map_or(Oid::INVALID, |first| first.relowner),
         row_type,
-        select_list: row_as_claimed(connection, table).flatten(),
+        select_list: declarations.first().and_then(|first| row_as_in(connection, first.table_oid).flatten()),
     };
     let prepare = |columns, is_lost| rows.prepare(connection, columns, is_lost);
     let (mut enforced, mut observed) = (Vec::new(), Vec::new());
@@ -233,7 +231,7 @@ fn declared(row: &CapturedDeclaration, pinned: impl Fn(&Declared) -> Option<Enfo
 struct CapturedRows {
     owner: Oid,
     row_type: Oid,
-    /// Turns a row of the table into one of the claimed table; see [`row_as_claimed`].
+    /// Turns a row of the table into one of the claimed table; see [`row_as_in`].
     select_list: Option<String>,
 }
 

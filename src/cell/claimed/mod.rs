@@ -9,3 +9,4 @@ mod estimate;
 pub mod expected;
 pub mod keys;
 pub mod search_index;
+pub mod unique_tables;

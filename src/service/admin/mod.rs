@@ -6,7 +6,7 @@ mod grants;
 mod limits;
 mod local;
 mod modes;
-mod names;
+pub mod names;
 mod profile;
 mod release;
 mod reserve;

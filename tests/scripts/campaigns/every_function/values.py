@@ -42,6 +42,8 @@ PLAUSIBLE = {
     ("canonical_form", "profile"): "'username'", ("prepare_transfer", "transfer_uuid"): "gen_random_uuid()", ("remove_service", "server_name"): "'named'",
     ("settle_requests", "process_id"): LEASES[6], ("take_requests", "process_id"): "gen_random_uuid()", ("add_expiring", "keys"): "'{z}'",
     ("set_profile", "bucket_type"): "'MAILS'", ("retry_requests", "entity"): "'e1'", ("preview_import", "outcome"): "'invalid'", ("list_discrepancies", "outcome"): "'busy'", "max_names": "10",
+    "table_names": "'{app.free}'", ("declare_unique", "table_names"): "ARRAY['app.free'::regclass::oid]", ("find_duplicates", "table_names"): "ARRAY['app.free'::regclass::oid]", "column_name": "'name'", "conditions": "NULL", "max_claims": "1000",
+    ("renew_generations", "table_name"): "'app.free'::regclass::oid",
 }
 
 STRINGS = ["''", "' '", "'x'", "'every_two'", "'0'", "'-1'", "'null'", "'[]'", "'{}'", "'\"'", "E'a\\nb'", "E'\\u0001'", "E'\\u202Eabc'", "'%s%n'", "'NaN'", "'1e400'",
@@ -76,7 +78,7 @@ ODD = {
     "jsonb": JSON, "uuid": UUIDS, "interval": INTERVALS, "timestamp with time zone": MOMENTS, "oid": OIDS, "regclass": [f"({oid})::oid" for oid in OIDS],
     "xid8": ["'0'", "'1'", "'3'", "'18446744073709551615'", "pg_current_xact_id()"], "bytea": ["''", "'\\x00ff'", "decode(repeat('00', 100000), 'hex')"],
     "uuid[]": arrays("uuid", UUIDS), "text[]": arrays("text", ["'x'", "''", "repeat('y', 3000)", "'ROUTES'"]), "integer[]": arrays("int", NUMBERS[4]),
-    "bigint[]": arrays("bigint", NUMBERS[8]), "name[]": arrays("name", ["'x'", "''"]), "oid[]": arrays("oid", OIDS),
+    "bigint[]": arrays("bigint", NUMBERS[8]), "name[]": arrays("name", ["'x'", "''"]), "oid[]": arrays("oid", OIDS), "regclass[]": arrays("regclass", [f"({oid})::oid::regclass" for oid in OIDS]),
 }
 
 

@@ -1,0 +1,33 @@
+-- Unique across tables of one database.
+
+CREATE FUNCTION claims."declare_unique"(
+	"name" TEXT, /* Option < String > */
+	"table_names" oid[], /* Option < Vec < Option < Oid > > > */
+	"column_name" name, /* Option < Name > */
+	"profile" TEXT, /* Option < String > */
+	"condition" TEXT, /* Option < String > */
+	"conditions" TEXT[], /* Option < Vec < Option < String > > > */
+	"reason" TEXT /* Option < String > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'declare_unique_wrapper';
+
+CREATE FUNCTION claims."drop_unique"(
+	"name" TEXT, /* Option < String > */
+	"reason" TEXT /* Option < String > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'drop_unique_wrapper';
+
+CREATE FUNCTION claims."renew_generations"(
+	"table_name" oid /* Option < Oid > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'renew_generations_wrapper';
+
+-- include sql/install/cell/unique.sql

@@ -1,0 +1,48 @@
+//! Errors of unique columns across tables.
+
+use claims_model::Kind;
+use claims_model::problem::shortened;
+
+use crate::cell::capture::errors::Excess;
+use crate::kernel::error::errors;
+
+errors! {
+    /// The reason why a call on unique columns, or the capture of a row, fails.
+    pub enum UniqueError {
+        /// Values of the tables are doubled already.
+        Duplicates { name: String, column: String, value: String } => ERRCODE_UNIQUE_VIOLATION:
+            "could not make unique \"{name}\"",
+            detail "Key ({column})=({value}) is duplicated.",
+            hint "claims.unique_duplicates() lists all values that stand more than once.";
+        Exists { name: String } => ERRCODE_DUPLICATE_OBJECT: "unique \"{name}\" already exists",
+            hint "Choose another name, or drop it with claims.drop_unique() first.";
+        IsType { kind: Kind, name: String } => ERRCODE_DUPLICATE_OBJECT: ("there is a {} type \"{name}\"", kind.name()),
+            detail "The values of a unique are claimed under types of its name.",
+            hint "Choose another name.";
+        Unknown { name: String } => ERRCODE_UNDEFINED_OBJECT: "unique \"{name}\" does not exist",
+            hint "claims.uniques lists those that do.";
+        UnfitColumn { column: String, type_name: String } => ERRCODE_DATATYPE_MISMATCH:
+            "values of column \"{column}\" cannot be compared by their text",
+            detail "It is of type {type_name}, of which values can be equal whose texts differ, or has such a collation.",
+            hint "Use a generated column, of text, with one form for all values that are equal.";
+        ClaimsElsewhere => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "names of this database are claimed at a service",
+            detail "claims.automatic() has turned that on. Values of a unique are claimed in the database itself.",
+            hint "Declare the columns with claims.claim_attribute(): the service keeps them unique for all cells.";
+        /// A transaction of REPEATABLE READ or SERIALIZABLE does not see all rows of a table that it has locked.
+        OldSnapshot => ERRCODE_ACTIVE_SQL_TRANSACTION: "values cannot be claimed with the snapshot of an older query",
+            detail "Under REPEATABLE READ and SERIALIZABLE the transaction may not see all rows of the table.",
+            hint "Use a transaction of READ COMMITTED.";
+        NoColumn { name: String, table: String, column: String } => ERRCODE_UNDEFINED_COLUMN:
+            "column \"{column}\" of table \"{table}\" does not exist",
+            detail "It belongs to unique \"{name}\".",
+            hint "Drop the unique with claims.drop_unique(), and add it again.";
+        Refused { column: String, value: String, profile: &'static str } => ERRCODE_INVALID_PARAMETER_VALUE:
+            "profile {profile} refuses a value of column \"{column}\"",
+            detail ("The value is \"{}\".", shortened(&value)),
+            hint "Change the value, or leave such rows out by a condition.";
+        TooLong { table: String, column: String, excess: Excess } => ERRCODE_STRING_DATA_RIGHT_TRUNCATION:
+            "value of column \"{column}\" of table \"{table}\" is too long to be unique",
+            detail { excess.sentence() },
+            hint "Shorten it, or have a condition that leaves such rows out.";
+    }
+}
