@@ -6,7 +6,7 @@ use claims_model::{Bucket, Claim, Reference};
 use uuid::Uuid;
 
 use super::transfer_locations;
-use crate::service::claims::statements::{self as shared, INTO_CLAIMS, Origin};
+use crate::service::claims::statements::{self as shared, ClaimOrigin, INTO_CLAIMS};
 use crate::service::claims::{ACTIVE, FoundClaim, NewClaim, TRANSFERRING, values_by_type};
 use pg::clock::Moment;
 use pg::query::{Arguments, query, record};
@@ -40,12 +40,12 @@ query! {
 const ROWS: usize = 200;
 
 /// Returns the values of the parameters that the rows of [row] share.
-pub(super) fn origin_values(origin: Origin) -> [Value; 3] {
+pub(super) fn origin_values(origin: ClaimOrigin) -> [Value; 3] {
     [origin.lease.into(), origin.cell_id.into(), origin.at.into()]
 }
 
 /// Creates claims, and returns their number. INSERT … SELECT would turn every error into XX000.
-pub fn put(connection: &Connection, origin: Origin, creates: &[&Claim]) -> usize {
+pub fn put(connection: &Connection, origin: ClaimOrigin, creates: &[&Claim]) -> usize {
     match creates {
         [only] if origin.lease.is_some() => shared::create_on_shard(connection, origin, only),
         _ => creates.chunks(ROWS).map(|rows| put_rows(connection, origin, rows)).sum(),
@@ -65,7 +65,7 @@ pub(super) fn row(status: i16, values: usize) -> String {
     )
 }
 
-fn put_rows(connection: &Connection, origin: Origin, rows: &[&Claim]) -> usize {
+fn put_rows(connection: &Connection, origin: ClaimOrigin, rows: &[&Claim]) -> usize {
     let values = (0..rows.len()).map(|nth| row(origin.status(), 3 + 8 * nth)).collect::<Vec<_>>().join(", ");
     let text = format!("{INTO_CLAIMS}VALUES {values} RETURNING claims.is_current_shard(tableoid)");
     let values = rows.iter().flat_map(|claim| NewClaim::of(claim).values());

@@ -47,7 +47,7 @@ pub fn in_use(connection: &Connection) -> Option<&'static str> {
 }
 
 /// The table that is distributed next.
-pub struct Step {
+pub struct DistributionStep {
     pub table: &'static str,
     pub number: usize,
     pub of: usize,
@@ -56,13 +56,13 @@ pub struct Step {
 }
 
 /// Moves the rows of all tables: to every node, to `shards` shards by a column, or to one node.
-pub fn distribute_tables(connection: &Connection, shards: i32, report: impl Fn(&Step)) {
+pub fn distribute_tables(connection: &Connection, shards: i32, report: impl Fn(&DistributionStep)) {
     let (mut number, of) = (0, EVERYWHERE.len() + DISTRIBUTED_BY.len() + ON_ONE_NODE.len());
     let mut begin = |table| {
         number += 1;
         let text = format!("SELECT pg_catalog.pg_size_pretty(pg_catalog.pg_table_size('claims.{table}'))");
         let size = Option::of(&connection.run_text_now(&text, [])).unwrap_or_default();
-        report(&Step { table, number, of, size });
+        report(&DistributionStep { table, number, of, size });
     };
     // Citus refuses triggers on reference tables otherwise. Those of the extension only send invalidations to sessions.
     under(&[(c"citus.enable_unsafe_triggers", c"on")], || {

@@ -9,7 +9,7 @@ use claims_model::feed::ChangeCursor;
 
 use super::cluster::Citus;
 use super::feed as store;
-use super::two_phase::{self, Prepared};
+use super::two_phase::{self, PreparedOnNodes};
 use crate::kernel::error::ClaimsError;
 use crate::service::feed::errors::FeedError;
 use crate::service::feed::{BEGINNING, FeedPages, StoredSet, WantedChanges, cursor_to_continue};
@@ -100,7 +100,7 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 const COMMIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns the transactions of `before` that have not ended yet.
-fn not_ended(now: &Prepared, before: &Prepared) -> Result<Vec<String>, ClaimsError> {
+fn not_ended(now: &PreparedOnNodes, before: &PreparedOnNodes) -> Result<Vec<String>, ClaimsError> {
     match &now.silent {
         Some((node, message)) => Err(FeedError::SilentNode { node: node.clone(), message: message.clone() }.into()),
         None => Ok(now.left_of(before)),

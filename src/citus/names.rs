@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::cluster::Citus;
 use super::transfer_locations;
 use crate::service::claims::HeldFor;
-use crate::service::claims::statements::{Origin, create_on_shard};
-use crate::service::names::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
+use crate::service::claims::statements::{ClaimOrigin, create_on_shard};
+use crate::service::names::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};
 use pg::clock::Moment;
 use pg::query::{query, record, scan};
 use pg::spi::{Connection, Value};
@@ -75,14 +75,14 @@ impl NameTables for Citus {
         lock(connection, bucket_type);
     }
 
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(Stored)) {
+    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName)) {
         let at: HashMap<Uuid, i64> = transfer_locations::all_locations(connection)
             .into_iter()
             .map(|location| (location.transfer, location.cell_id))
             .collect();
         names(connection, bucket_type, &mut |row| {
             let cell_id = row.transfer.and_then(|transfer| at.get(&transfer).copied()).unwrap_or(row.creator_id);
-            each(Stored { value: row.bucket_value, display: row.display_value, cell_id, is_leased: row.is_leased });
+            each(StoredName { value: row.bucket_value, display: row.display_value, cell_id, is_leased: row.is_leased });
         });
     }
 
@@ -173,7 +173,7 @@ fn put_back(
 }
 
 fn reserve_one(connection: &Connection, bucket_type: i32, name: &Reserved, reserved_by: &ReservedBy) {
-    create_on_shard(connection, Origin::cell(NOBODY), &name.claim());
+    create_on_shard(connection, ClaimOrigin::cell(NOBODY), &name.claim());
     let (value, display) = (&*name.bucket.value, name.display.as_deref());
     put_reservation(connection, bucket_type, value, display, reserved_by.reason, reserved_by.role, Moment::now());
 }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::cluster::Citus;
 use super::keys::{grouped, shards_of_buckets};
 use super::{claims as distributed, leases};
-use crate::service::claims::statements::{self as shared, HeldOnNodes, INTO_CLAIMS, Origin};
+use crate::service::claims::statements::{self as shared, ClaimOrigin, HeldOnNodes, INTO_CLAIMS};
 use crate::service::claims::{
     ClaimTables, EndedLeases, FoundClaim, HeldFor, KeyExists, Locks, NewClaim, NewClaims, NewLease, RowsToInsert,
     types_and_names,
@@ -121,11 +121,11 @@ fn take(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize 
     let locations = locations(connection, Some(lease.uuid), buckets);
     let Some([of_lease, of_claims @ ..]) = locations.as_deref() else {
         leases::put_lease(connection, lease);
-        return distributed::put(connection, Origin::lease(lease), creates);
+        return distributed::put(connection, ClaimOrigin::lease(lease), creates);
     };
     let mut nodes = by_node(of_claims.iter().copied().zip(creates.iter().copied()));
     let beside = nodes.remove(&of_lease.node).unwrap_or_default();
-    put_with_lease(connection, lease, &beside) + put_by_node(connection, Origin::lease(lease), nodes)
+    put_with_lease(connection, lease, &beside) + put_by_node(connection, ClaimOrigin::lease(lease), nodes)
 }
 
 fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Claim)]) -> usize {
@@ -138,7 +138,7 @@ fn put_with_lease(connection: &Connection, lease: &NewLease, beside: &[(i64, &Cl
 }
 
 /// Creates claims by one statement for all nodes. Returns their number.
-fn put_by_node(connection: &Connection, origin: Origin, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
+fn put_by_node(connection: &Connection, origin: ClaimOrigin, nodes: BTreeMap<i32, Vec<(i64, &Claim)>>) -> usize {
     let all = Parts::of(nodes, |_| true);
     if all.further.is_empty() {
         return if all.anchors.is_empty() { 0 } else { distributed::put(connection, origin, &all.anchors) };
@@ -219,13 +219,13 @@ impl ClaimTables for Citus {
             }
             RowsToInsert::Batch(creates) => {
                 leases::put_lease(connection, lease);
-                distributed::put(connection, Origin::lease(lease), creates)
+                distributed::put(connection, ClaimOrigin::lease(lease), creates)
             }
             RowsToInsert::Lease => {
                 leases::put_lease(connection, lease);
                 0
             }
-            RowsToInsert::Claim(claim) => distributed::put(connection, Origin::lease(lease), &[claim]),
+            RowsToInsert::Claim(claim) => distributed::put(connection, ClaimOrigin::lease(lease), &[claim]),
         })
     }
 
@@ -246,7 +246,7 @@ impl ClaimTables for Citus {
 
     /// One statement adds the claims of all nodes.
     fn add(&self, connection: &Connection, cell_id: i64, claims: &[&Claim], around: Surroundings) -> usize {
-        let origin = Origin::cell(cell_id);
+        let origin = ClaimOrigin::cell(cell_id);
         let buckets = claims.iter().map(|claim| &claim.bucket);
         let locations = if around == Surroundings::Alone { locations(connection, None, buckets) } else { None };
         match locations {

@@ -25,28 +25,28 @@ query! {
 }
 
 /// The names of transactions that have a prepared part on some node, neither committed nor rolled back.
-pub struct Prepared {
+pub struct PreparedOnNodes {
     names: HashSet<String>,
     /// A node that has not answered, and its message. Its prepared transactions are unknown.
     pub silent: Option<(String, String)>,
 }
 
-impl Prepared {
+impl PreparedOnNodes {
     /// Returns whether a transaction may not have ended everywhere. The caller must have seen it committed on one node before.
     pub fn may_have(&self, name: &str) -> bool {
         self.silent.is_some() || self.names.contains(name)
     }
 
     /// Returns the transactions of `before` that have not ended.
-    pub fn left_of(&self, before: &Prepared) -> Vec<String> {
+    pub fn left_of(&self, before: &PreparedOnNodes) -> Vec<String> {
         self.names.intersection(&before.names).cloned().collect()
     }
 }
 
 /// Asks all nodes, over separate connections.
-pub fn prepared(connection: &Connection) -> Prepared {
+pub fn prepared(connection: &Connection) -> PreparedOnNodes {
     let answers = under(&[(c"citus.node_connection_timeout", c"5s")], || prepared_parts(connection));
-    let mut all = Prepared { names: HashSet::new(), silent: None };
+    let mut all = PreparedOnNodes { names: HashSet::new(), silent: None };
     for NodeAnswer { success, node, result } in answers {
         let result = result.unwrap_or_default();
         match success {

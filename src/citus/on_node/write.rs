@@ -42,14 +42,14 @@ fn texts<'c>(column: &'c [String], rows: &[usize]) -> Vec<&'c str> {
 }
 
 /// The further rows to write on a node.
-struct Rows {
+struct ShardRows {
     /// The length of each of the arrays.
     length: usize,
     /// The positions of the rows of one part, by shard.
     by_shard: BTreeMap<i64, Vec<usize>>,
 }
 
-impl Rows {
+impl ShardRows {
     /// Selects the rows of the part whose anchor is at this position.
     fn of(
         position: usize,
@@ -66,7 +66,7 @@ impl Rows {
                 by_shard.entry(shard).or_default().push(row);
             }
         }
-        Ok(Rows { length: parts.len(), by_shard })
+        Ok(ShardRows { length: parts.len(), by_shard })
     }
 
     fn column<T>(&self, argument: Option<Vec<Option<T>>>, name: &str) -> Result<Vec<T>, ClaimsError> {
@@ -131,7 +131,7 @@ fn create_on_node(
     let status = if lease_uuid.is_some() { HeldFor::Creating as i16 } else { ACTIVE };
     let cell_id = required(cell_id, "cell_id")?;
     let made_at = Moment::from(required(made_at, "made_at")?);
-    let rows = Rows::of(position, parts, shards)?;
+    let rows = ShardRows::of(position, parts, shards)?;
     let lease = lease_uuid.map(from_pg_uuid);
     let uuids = rows.column_of(self::uuids(uuids, "uuids")?, "uuids")?;
     let bucket_types = rows.column(bucket_types, "bucket_types")?;
@@ -179,7 +179,7 @@ fn settle_on_node(
     let Some(position) = anchors.into_iter().position(|other| other == anchor) else { return Ok(0) };
     let (leases, status) = (uuids(leases, "leases")?, required(status, "status")?);
     let settled_at = settled_at.map(Moment::from);
-    let rows = Rows::of(position, parts, shards)?;
+    let rows = ShardRows::of(position, parts, shards)?;
     let (types, values) = (rows.column(bucket_types, "bucket_types")?, rows.column(bucket_values, "bucket_values")?);
     Ok(rows.write(|connection, shard, rows| {
         let (types, values) = (at(&types, rows), texts(&values, rows));

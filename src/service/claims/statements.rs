@@ -103,21 +103,21 @@ query! {
 
 /// The lease, if there is one, the cell and the time of new claims.
 #[derive(Clone, Copy)]
-pub struct Origin {
+pub struct ClaimOrigin {
     pub lease: Option<Uuid>,
     pub cell_id: i64,
     pub at: Moment,
 }
 
-impl Origin {
+impl ClaimOrigin {
     /// Returns the origin of claims that a lease creates.
     pub fn lease(lease: &NewLease) -> Self {
-        Origin { lease: Some(lease.uuid), cell_id: lease.cell_id, at: lease.made_at }
+        ClaimOrigin { lease: Some(lease.uuid), cell_id: lease.cell_id, at: lease.made_at }
     }
 
     /// Returns the origin of claims that are ACTIVE at once.
     pub fn cell(cell_id: i64) -> Self {
-        Origin { lease: None, cell_id, at: Moment::now() }
+        ClaimOrigin { lease: None, cell_id, at: Moment::now() }
     }
 
     pub fn status(&self) -> i16 {
@@ -126,12 +126,12 @@ impl Origin {
 }
 
 /// Creates a claim in a table of this database. Returns the number of claims.
-pub fn create(connection: &Connection, origin: Origin, claim: &Claim) -> usize {
+pub fn create(connection: &Connection, origin: ClaimOrigin, claim: &Claim) -> usize {
     insert_here(connection, origin.cell_id, origin.lease, origin.status(), origin.at, NewClaim::of(claim))
 }
 
 /// Creates a distributed claim. Returns the number of claims.
-pub fn create_on_shard(connection: &Connection, origin: Origin, claim: &Claim) -> usize {
+pub fn create_on_shard(connection: &Connection, origin: ClaimOrigin, claim: &Claim) -> usize {
     insert_on_shard(connection, origin.cell_id, origin.lease, origin.status(), origin.at, NewClaim::of(claim))
 }
 

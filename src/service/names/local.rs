@@ -2,7 +2,7 @@
 
 use claims_model::{Claim, NOBODY};
 
-use super::tables::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, Stored};
+use super::tables::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};
 use crate::kernel::tables::Local;
 use crate::service::claims::local::claims;
 use crate::service::feed::actor;
@@ -74,9 +74,9 @@ impl NameTables for Local {
         lock(connection);
     }
 
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(Stored)) {
+    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName)) {
         names(connection, bucket_type, &mut |row| {
-            each(Stored {
+            each(StoredName {
                 value: row.bucket_value,
                 display: row.display_value,
                 cell_id: row.cell_id,

@@ -6,14 +6,14 @@ use claims_model::{Bucket, Claim, Reference};
 use crate::kernel::tables::{Door, Local};
 use pg::spi::Connection;
 
-pub struct Stored {
+pub struct StoredName {
     pub value: String,
     pub display: Option<String>,
     pub cell_id: i64,
     pub is_leased: bool,
 }
 
-impl Stored {
+impl StoredName {
     /// Returns its original spelling.
     pub fn displayed(&self) -> &str {
         self.display.as_deref().unwrap_or(&self.value)
@@ -69,7 +69,7 @@ pub trait NameTables: Sync {
     fn lock_names(&self, connection: &Connection, bucket_type: i32);
 
     /// Passes all names of a type to `each`, as committed now, in no order.
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(Stored));
+    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName));
 
     /// Renames claims and reserved names. With `tells`, records the changes in the change feed if the same statement can. Returns
     /// the changes that the caller must still record.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use uuid::Uuid;
 
-use super::positions::{self, Key};
+use super::positions::{self, RowKey};
 use super::rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
 use super::unleased;
 use crate::kernel::direct;
@@ -14,7 +14,7 @@ use crate::kernel::tables::Local;
 use crate::service::claims::buckets::{BucketRow, NewClaims, values_by_type};
 use crate::service::claims::leases::NewLease;
 use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
-use crate::service::claims::statements::{self as shared, Origin};
+use crate::service::claims::statements::{self as shared, ClaimOrigin};
 use crate::service::claims::tables::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use pg::clock::Moment;
 use pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
@@ -84,7 +84,7 @@ query! {
 fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
     let (payload, digest) = (lease.payload.clone(), lease.stored_digest());
     insert_lease(connection, lease.uuid, lease.cell_id, lease.made_at, payload, &digest, lease.cell_xid);
-    creates.iter().map(|claim| shared::create(connection, Origin::lease(lease), claim)).sum()
+    creates.iter().map(|claim| shared::create(connection, ClaimOrigin::lease(lease), claim)).sum()
 }
 
 /// Adds ACTIVE claims of a cell. Returns their number. An existing name is a unique violation.
@@ -133,7 +133,7 @@ impl ClaimTables for Local {
                 None => put_lease(connection, lease, creates),
             },
             RowsToInsert::Lease => put_lease(connection, lease, &[]),
-            RowsToInsert::Claim(claim) => shared::create(connection, Origin::lease(lease), claim),
+            RowsToInsert::Claim(claim) => shared::create(connection, ClaimOrigin::lease(lease), claim),
         })
     }
 
@@ -204,16 +204,16 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
     let insert = |[leases, claims]: [&Table; 2]| {
         let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
         let position = leases.insert_if_free(&row)?;
-        positions::remember([(Key::Lease(lease.uuid), position)]);
+        positions::remember([(RowKey::Lease(lease.uuid), position)]);
         match creates {
             [] => {}
             [only] => {
                 let position = claims.insert_if_free(&row_of(lease, only))?;
-                positions::remember([(Key::Claim(&only.bucket), position)]);
+                positions::remember([(RowKey::Claim(&only.bucket), position)]);
             }
             _ => {
                 let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row_of(lease, claim).into()).collect();
-                let keys = creates.iter().map(|claim| Key::Claim(&claim.bucket));
+                let keys = creates.iter().map(|claim| RowKey::Claim(&claim.bucket));
                 positions::remember(keys.zip(claims.insert_all_if_free(&rows)?));
             }
         }
@@ -250,7 +250,7 @@ fn mark_directly(lease: &NewLease, destroys: &[&Destroy]) -> (usize, Vec<usize>)
             let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
             match table.update_to(row, &changes) {
                 Ok(position) => {
-                    positions::remember([(Key::Claim(buckets[at]), position)]);
+                    positions::remember([(RowKey::Claim(buckets[at]), position)]);
                     Changed::Done
                 }
                 Err(other) => other,
@@ -270,7 +270,7 @@ fn change_held(
         let holder = row.get::<Uuid>(claim::LEASE_UUID);
         row.get(claim::STATUS) == Some(held as i16) && holder.is_some_and(|holder| all.leases.contains(&holder))
     };
-    change_where(buckets, |bucket| positions::take(Key::Claim(bucket)), is_held, change)
+    change_where(buckets, |bucket| positions::take(RowKey::Claim(bucket)), is_held, change)
 }
 
 /// Calls `change` for the claims on buckets that pass a test, without a statement. Its arguments are the row and the position of its bucket.

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::positions::{self, Key};
+use super::positions::{self, RowKey};
 use crate::kernel::direct;
 use crate::kernel::direct::layouts::{LEASES, OUTCOMES, lease};
 use crate::kernel::tables::Local;
@@ -59,7 +59,7 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
         table.look_up(Reading::Statement, |rows| {
             for uuid in leases {
                 let is_of_cell = |row: &Row| row.get::<i64>(lease::CREATOR_ID) == Some(ending.cell_id);
-                let written_at = positions::take(Key::Lease(*uuid));
+                let written_at = positions::take(RowKey::Lease(*uuid));
                 let Some(row) = rows.find_from(written_at, key_of(*uuid), is_of_cell) else {
                     all.missing.push(*uuid);
                     continue;

@@ -21,7 +21,7 @@ const KEPT: usize = 1_000;
 
 /// The key of a row.
 #[derive(Clone, Copy, Hash)]
-pub enum Key<'k> {
+pub enum RowKey<'k> {
     Lease(Uuid),
     Claim(&'k Bucket<'k>),
 }
@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// Remembers where rows were written.
-pub fn remember<'k>(rows: impl IntoIterator<Item = (Key<'k>, Position)>) {
+pub fn remember<'k>(rows: impl IntoIterator<Item = (RowKey<'k>, Position)>) {
     POSITIONS.with_borrow_mut(|Positions { hashes, positions }| {
         for (key, position) in rows {
             if positions.len() >= MOST {
@@ -50,7 +50,7 @@ pub fn remember<'k>(rows: impl IntoIterator<Item = (Key<'k>, Position)>) {
 }
 
 /// Returns where the row with a key was written last, and forgets it.
-pub fn take(key: Key) -> Option<Position> {
+pub fn take(key: RowKey) -> Option<Position> {
     POSITIONS.with_borrow_mut(|Positions { hashes, positions }| {
         if positions.is_empty() {
             return None;
