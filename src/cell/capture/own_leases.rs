@@ -31,7 +31,7 @@ pub struct OwnConflict {
     pub error: ClaimsError,
     /// The buckets that these leases hold.
     buckets: Vec<RefusedBucket>,
-    /// Age of the oldest of these leases, in seconds.
+    /// Age of the oldest of these leases when the service answered, in seconds.
     age: f64,
 }
 
@@ -79,8 +79,10 @@ pub fn settle_ended(
     conflict: &OwnConflict,
     limit: Duration,
 ) -> Result<bool, ClaimsError> {
-    let holders = service.holders(&conflict.buckets, conflict.age + 1.0, service.time_left(limit))?;
-    let holders: Vec<_> = holders.into_iter().map(JudgedLease::from).collect();
+    // The conflict and this answer each arrive within `limit`, so no lease of the conflict is older when the service looks for it.
+    let max_age = conflict.age + 2.0 * limit.as_secs_f64();
+    let holders = service.holders(&conflict.buckets, max_age, service.time_left(limit))?.into_iter();
+    let holders: Vec<_> = holders.map(JudgedLease::from).collect();
     let judged = judge::judge(connection, &holders);
     let with = |wanted: Verdict| -> Vec<Uuid> {
         judged.iter().filter(|(_, verdict)| *verdict == wanted).map(|(lease, _)| *lease).collect()
