@@ -5,14 +5,19 @@ CREATE OR REPLACE FUNCTION claims.find_capture_problems() RETURNS TABLE (problem
 AS $$
     WITH captured AS (
         -- Each captured table with its triggers: names, functions, and the kind of the first one, which is for each row and each change.
-        SELECT DISTINCT a.table_name::oid AS root, t.name, t.function::regproc, t.kind, 'claim_attribute' AS restoring
+        SELECT DISTINCT a.table_name::oid AS root, t.name, t.function::regproc, t.kind, 'claims.claim_attribute() restores it' AS restoring
           FROM claims.claimed_attributes a
          CROSS JOIN (VALUES ('claims_capture', 'claims.capture_row', 29), ('claims_truncate', 'claims.refuse_truncate', 34)) t (name, function, kind)
         UNION ALL
-        SELECT q.table_name::oid, t.name || md5(q.queue), t.function::regproc, t.kind, 'capture_requests'
+        SELECT q.table_name::oid, t.name || md5(q.queue), t.function::regproc, t.kind, 'claims.capture_requests() restores it'
           FROM claims.captured_tables q
          CROSS JOIN (VALUES ('claims_capture_', 'claims.capture_change', 29), ('claims_truncate_', 'claims.refuse_unrecorded_truncate', 34))
                     t (name, function, kind)
+        UNION ALL
+        SELECT DISTINCT u.table_name::oid, t.name, t.function::regproc, t.kind,
+                        'claims.drop_unique() and claims.add_unique() restore it, and claim what was saved meanwhile'
+          FROM claims.unique_members u
+         CROSS JOIN (VALUES ('claims_unique', 'claims.unique_row', 29), ('claims_unique_truncate', 'claims.give_up_truncated', 34)) t (name, function, kind)
     ), member AS (
         SELECT DISTINCT k.*, m.oid AS relid
           FROM captured k
@@ -24,16 +29,18 @@ AS $$
           FROM member m LEFT JOIN pg_trigger t ON t.tgrelid = m.relid AND t.tgname = m.name::name
     )
     SELECT 'capture trigger does not fire',
-           format('Trigger %I of table %s %s. %s. claims.%s() restores it.', p.name, p.relid::regclass,
+           format('Trigger %I of table %s %s. %s. %s.', p.name, p.relid::regclass,
                   CASE WHEN p.trigger IS NULL THEN 'is missing' WHEN p.tgenabled = 'D' THEN 'is disabled'
                        WHEN p.tgenabled = 'R' THEN 'fires in replication only' ELSE 'was altered' END,
-                  CASE p.kind WHEN 29 THEN 'Changes are not captured' ELSE 'TRUNCATE is not refused' END, p.restoring)
+                  CASE WHEN p.kind = 29 THEN 'Changes are not captured' WHEN p.name = 'claims_unique_truncate' THEN 'TRUNCATE gives no values up'
+                       ELSE 'TRUNCATE is not refused' END, p.restoring)
       FROM present p
      WHERE p.trigger IS NULL OR p.tgenabled NOT IN ('O', 'A') OR NOT p.as_created
     UNION ALL
     SELECT 'event trigger does not fire',
-           format('Event trigger %s %s. New partitions and dropped tables go unnoticed. claims.claim_attribute() restores it.', e.name,
-                  CASE WHEN v.oid IS NULL THEN 'is missing' ELSE 'is disabled' END)
+           format('Event trigger %s %s. New partitions and dropped tables go unnoticed. claims.%s() restores it.', e.name,
+                  CASE WHEN v.oid IS NULL THEN 'is missing' ELSE 'is disabled' END,
+                  CASE WHEN EXISTS (SELECT FROM captured k WHERE k.name NOT LIKE 'claims\_unique%') THEN 'claim_attribute' ELSE 'add_unique' END)
       FROM (VALUES ('claims_complete_triggers'), ('claims_forget_dropped_tables')) e (name)
       LEFT JOIN pg_event_trigger v ON v.evtname = e.name
      WHERE EXISTS (SELECT FROM captured) AND (v.oid IS NULL OR v.evtenabled NOT IN ('O', 'A'))
@@ -41,10 +48,18 @@ AS $$
     SELECT 'table inherits from a claimed table',
            format('Rows of table %s are rows of table %s, too, and have no claims.', i.inhrelid::regclass, i.inhparent::regclass)
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-     WHERE NOT c.relispartition AND i.inhparent IN (SELECT a.table_name FROM claims.claimed_attributes a)
+     WHERE NOT c.relispartition AND i.inhparent IN (SELECT a.table_name FROM claims.claimed_attributes a UNION ALL SELECT u.table_name FROM claims.unique_members u)
+    UNION ALL
+    SELECT 'values of a table are not unique',
+           format('Those of table %s stand in no claims: it came to unique "%s" unnoticed. claims.drop_unique() and claims.add_unique() claim them.',
+                  m.relid::regclass, u.name)
+      FROM member m JOIN claims.unique_members k ON k.table_name = m.root JOIN claims.unique_constraints u ON u.type_id = k.type_id
+      JOIN pg_class c ON c.oid = m.relid AND c.relkind = 'r'
+     WHERE m.name = 'claims_unique' AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.table_name = m.relid AND t.type_id = k.type_id)
 $$;
 COMMENT ON FUNCTION claims.find_capture_problems() IS
-    'Internal: the triggers of captured tables that do not fire, and inheritance children of claimed tables, for claims.check(). Locks nothing.';
+    'Internal: the triggers of captured tables that do not fire, inheritance children of claimed tables, and partitions that came to a constraint of '
+    'claims.add_unique() unnoticed, for claims.check(). Locks nothing.';
 
 CREATE OR REPLACE FUNCTION claims.find_altered_settings() RETURNS TABLE (problem text, detail text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
@@ -67,7 +82,7 @@ AS $$
       FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) u (setting)
      WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
        AND (u.setting = 'session_replication_role=replica' OR u.setting ~ '^event_triggers=(off|false|no|0)$')
-       AND EXISTS (SELECT FROM claims.claimed_attributes UNION ALL SELECT FROM claims.captured_tables)
+       AND EXISTS (SELECT FROM claims.claimed_attributes UNION ALL SELECT FROM claims.captured_tables UNION ALL SELECT FROM claims.unique_members)
 $$;
 COMMENT ON FUNCTION claims.find_altered_settings() IS
     'Internal: tables of the extension that are unlogged, its disabled triggers, and settings of databases and roles under which triggers do not '

@@ -1,0 +1,67 @@
+-- Uniques beside other uniques, claimed columns and hostile objects, and what check() finds of them.
+SET client_min_messages = error;
+SET lock_timeout = '10s';
+SELECT t.clean();
+CREATE TABLE people (id bigint PRIMARY KEY, name text, email text);
+CREATE TABLE guests (id bigint PRIMARY KEY, name text, email text);
+CREATE TABLE events (id int, day date, key text) PARTITION BY RANGE (day);
+CREATE TABLE events_1 PARTITION OF events FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
+GRANT ALL ON people, guests, events TO PUBLIC;
+-- t.claimed() returns the values, each with its unique and its table
+CREATE FUNCTION t.claimed() RETURNS text LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT coalesce(string_agg(format('%s %s in %s', n.name, c.bucket_value, coalesce(u.table_name::text, 'none')), ', '
+                               ORDER BY n.name::text COLLATE "C", c.bucket_value COLLATE "C"), 'none')
+      FROM claims.claims c JOIN claims.unique_tables u ON u.generation::text = c.source_id
+      JOIN claims.unique_constraints n ON n.type_id = c.bucket_type $$;
+CREATE FUNCTION t.found() RETURNS SETOF text LANGUAGE sql AS $$ SELECT problem || ': ' || detail FROM claims.check() ORDER BY 1 $$;
+
+-- two uniques on one table are two sets of values, and each is refused by its own name
+SELECT claims.add_unique('names', '{people, guests}', 'name'), claims.add_unique('emails', '{people, guests}', 'email', 'casefold');
+INSERT INTO people VALUES (1, 'a', 'b'); INSERT INTO guests VALUES (1, 'b', 'a'); SELECT t.claimed();
+INSERT INTO guests VALUES (2, 'a', 'c');
+INSERT INTO guests VALUES (2, 'c', 'B');
+SELECT claims.drop_unique('names', 'test');
+INSERT INTO guests VALUES (2, 'a', 'c'); SELECT t.claimed();
+INSERT INTO guests VALUES (3, 'a', 'C');
+
+-- a claimed column of the same table keeps its own claims
+SELECT claims.claim_attribute('people', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
+INSERT INTO people VALUES (4, 'route', 'd');
+SELECT bucket_type, bucket_value, source_id FROM claims.records WHERE bucket_type = 'ROUTES';
+UPDATE people SET name = 'road', email = 'e' WHERE id = 4; SELECT t.claimed();
+DELETE FROM people WHERE id = 4; SELECT t.claimed(), (SELECT count(*) FROM claims.records WHERE bucket_type = 'ROUTES');
+SELECT claims.unclaim_attribute('people', 'name');
+
+-- another owner, and a role that may only write
+ALTER TABLE guests OWNER TO regress_claims_two;
+SET ROLE regress_claims_nobody; INSERT INTO guests VALUES (5, 'x', 'f'); RESET ROLE;
+SET ROLE regress_claims_two; INSERT INTO guests VALUES (6, 'x', 'g');
+INSERT INTO guests VALUES (7, 'x', 'F');
+RESET ROLE; SELECT t.claimed();
+
+-- objects of a hostile schema are not used
+CREATE SCHEMA hostile; CREATE TABLE hostile.claims (LIKE people); CREATE TABLE hostile.unique_tables (generation text);
+CREATE FUNCTION hostile.lower(text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'hostile'::text $$;
+CREATE FUNCTION hostile.equal(text, text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$ SELECT false $$;
+CREATE OPERATOR hostile.= (FUNCTION = hostile.equal, LEFTARG = text, RIGHTARG = text); GRANT USAGE ON SCHEMA hostile TO PUBLIC;
+SET search_path = hostile, pg_catalog, public;
+SET ROLE regress_claims_nobody; INSERT INTO public.guests VALUES (8, 'x', 'h'); INSERT INTO public.people VALUES (8, 'x', 'H'); RESET ROLE;
+CREATE TABLE public.more (email text); INSERT INTO public.more VALUES ('i'), ('j');
+SELECT claims.add_unique('mores', '{public.more}', 'email', condition => $$email OPERATOR(pg_catalog.<>) 'i'$$);
+INSERT INTO public.more VALUES ('i'), ('k');
+INSERT INTO public.more VALUES ('j');
+SELECT claims.drop_unique('mores', 'test'); RESET search_path; SELECT t.claimed(); DROP SCHEMA hostile CASCADE;
+
+-- check() finds nothing while a dropped partition's values wait for the worker
+SELECT claims.add_unique('keys', '{events}', 'key'); INSERT INTO events VALUES (1, '2024-01-05', 'a'); DROP TABLE events_1;
+SELECT t.claimed(); SELECT t.found();
+-- triggers that do not fire, and a partition that came unnoticed
+ALTER TABLE guests DISABLE TRIGGER claims_unique; DROP TRIGGER claims_unique_truncate ON people;
+ALTER EVENT TRIGGER claims_complete_triggers DISABLE;
+CREATE TABLE events_2 PARTITION OF events FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
+SELECT t.found();
+ALTER EVENT TRIGGER claims_complete_triggers ENABLE;
+SELECT claims.drop_unique(name, 'test') FROM unnest('{keys,emails}'::text[]) name; SELECT t.found();
+SELECT claims.add_unique('emails', '{people, guests}', 'email', 'casefold'), claims.add_unique('keys', '{events}', 'key'); SELECT t.found();
+SELECT claims.drop_unique(name, 'test') FROM unnest('{keys,emails}'::text[]) name; SELECT count(*) FROM claims.automatic_service;
+DROP TABLE people, guests, events, more;
