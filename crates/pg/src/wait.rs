@@ -47,9 +47,9 @@ impl WaitSet {
         // SAFETY: the set has room for the added events; its creation raises an error on failure. MyLatch is this
         // process' own latch, as long as it has transactions.
         unsafe {
-            #[cfg(feature = "pg15")]
+            #[cfg(any(feature = "pg15", feature = "pg16"))]
             let set = pg_sys::CreateWaitEventSet(pg_sys::TopMemoryContext, EVENTS);
-            #[cfg(not(feature = "pg15"))]
+            #[cfg(not(any(feature = "pg15", feature = "pg16")))]
             let set = pg_sys::CreateWaitEventSet(null_mut(), EVENTS);
             let mut waiter = WaitSet { set: NonNull::new_unchecked(set), position: 0, wanted };
             let add = |events, socket, latch| pg_sys::AddWaitEventToSet(set, events, socket, latch, null_mut());

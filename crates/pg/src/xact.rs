@@ -18,7 +18,7 @@ unsafe extern "C-unwind" {
         message: *const c_char,
         size: usize,
         is_transactional: bool,
-        #[cfg(not(feature = "pg15"))] is_flushed: bool,
+        #[cfg(not(any(feature = "pg15", feature = "pg16")))] is_flushed: bool,
     ) -> XLogRecPtr;
 }
 
@@ -28,9 +28,9 @@ fn log_nothing() -> XLogRecPtr {
     // Rust.
     unsafe {
         pg_guard_ffi_boundary(|| {
-            #[cfg(feature = "pg15")]
+            #[cfg(any(feature = "pg15", feature = "pg16"))]
             return LogLogicalMessage(c"claims".as_ptr(), c"".as_ptr(), 0, false);
-            #[cfg(not(feature = "pg15"))]
+            #[cfg(not(any(feature = "pg15", feature = "pg16")))]
             return LogLogicalMessage(c"claims".as_ptr(), c"".as_ptr(), 0, false, false);
         })
     }
