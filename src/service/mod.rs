@@ -35,7 +35,8 @@ use pg::shared::Area;
 ::pgrx::extension_sql_file!(
     "../../sql/install/check_database.sql",
     name = "check_database",
-    requires = ["declarations", "unique", "requests", "cell_ids", "changes", "feed_holder", service::admin::version::version]
+    requires =
+        ["declarations", "unique", "requests", "cell_ids", "changes", "feed_holder", service::admin::version::version]
 );
 ::pgrx::extension_sql_file!(
     "../../sql/install/service/check.sql",
