@@ -12,12 +12,14 @@ SELECT t.call($$SELECT claims.set_mode('settle_only', repeat('é', 1000))$$);
 SET LOCAL SESSION AUTHORIZATION regress_claims_one;
 SELECT t.call($$SELECT claims.set_mode('settle_only', NULL)$$);
 RESET SESSION AUTHORIZATION;
--- every function with an argument `reason` refuses NULL, the empty string and whitespace
+-- every function with an argument `reason` refuses NULL, the empty string and whitespace; add_unique, which needs no reason, the last two
 SELECT p.proname, string_agg(DISTINCT (SELECT c FROM t.call(format('SELECT claims.%I(%s)', p.proname,
-        (SELECT string_agg(format('%I => %s', a.name, CASE WHEN a.name = 'reason' THEN given ELSE CASE format_type(a.type, NULL)
+        (SELECT string_agg(format('%I => %s', a.name, CASE a.name WHEN 'reason' THEN given WHEN 'condition' THEN 'NULL' ELSE
+          CASE format_type(a.type, NULL)
             WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1' WHEN 'uuid' THEN 't.u(1)' WHEN 'text' THEN $$'ROUTES'$$ WHEN 'name' THEN $$'x'$$
             WHEN 'text[]' THEN $$'{x}'$$ WHEN 'jsonb' THEN $$'[]'$$ WHEN 'interval' THEN $$'1 s'$$ WHEN 'boolean' THEN 'true'
-            WHEN 'regclass' THEN $$'claims.claims'$$ WHEN 'numeric' THEN '1' END END), ', ')
+            WHEN 'regclass' THEN $$'claims.claims'$$ WHEN 'regclass[]' THEN $$'{claims.claims}'$$ WHEN 'oid[]' THEN $$'{1}'$$
+            WHEN 'numeric' THEN '1' END END), ', ')
            FROM unnest(p.proargtypes::oid[], p.proargnames[1:p.pronargs]) a (type, name)))) c LIMIT 1), ', ')
   FROM pg_proc p, unnest(ARRAY['NULL', $$''$$, $$' '$$]) given
  WHERE p.pronamespace = 'claims'::regnamespace AND 'reason' = ANY (p.proargnames[1:p.pronargs])
