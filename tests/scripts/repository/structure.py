@@ -178,7 +178,7 @@ def numbers(tree: Path) -> dict[str, int]:
         "parameters of statements by number": count(r"\$\d", everything),
         "statements that write claims": count(WRITES_CLAIMS, everything),
         "names of types declared more than once": sum(declared.count(name) > 1 for name in set(declared)),
-        "lines of code": 45055sum(bool(line.strip()) for text in everything for line in text.splitlines()),
+        "lines of code": sum(bool(line.strip()) for text in everything for line in text.splitlines()),
     }
 
 
