@@ -47,6 +47,7 @@ COMMENT ON COLUMN claims.unique_tables.generation IS 'Number of the generation. 
 COMMENT ON COLUMN claims.unique_tables.type_id IS 'The constraint: claims.unique_constraints.type_id.';
 COMMENT ON COLUMN claims.unique_tables.table_name IS
     'The table or partition. NULL: it was dropped, detached or truncated, or its column was; its claims count no longer, and are deleted in the background.';
+COMMENT ON SEQUENCE claims.unique_tables_generation_seq IS 'Numbers of generations.';
 CREATE INDEX unique_tables_given_up ON claims.unique_tables (generation) WHERE table_name IS NULL;
 COMMENT ON INDEX claims.unique_tables_given_up IS 'Finds the generations whose claims are to be deleted.';
 
