@@ -265,7 +265,18 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     parts text;
+    unfit text;
 BEGIN
+    -- A view, or a cast of a type of the owner's own, would run the owner's code with the caller's rights.
+    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) INTO unfit
+      FROM unnest(table_names) o (relation) JOIN pg_class c ON c.oid = o.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+      LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = column_name AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE c.relkind NOT IN ('r', 'p') OR NOT claims.has_unique_text(a.atttypid, a.attcollation) ORDER BY 1 LIMIT 1;
+    IF unfit IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = '42804', MESSAGE = format('values of column "%s" cannot be compared by their text', column_name),
+            DETAIL = format('%s is no table, or values of the column''s type can be equal whose texts differ.', unfit),
+            HINT = 'claims.add_unique() refuses such a column, too.';
+    END IF;
     SELECT string_agg(format('SELECT %s AS v, %s.tableoid AS t FROM %s%s AS %s WHERE %s.%I IS NOT NULL AND (%s)',
                              CASE WHEN claims.is_citext(a.atttypid) THEN format('lower(%s.%I::text COLLATE "default")', quote_ident(c.relname), a.attname)
                                   ELSE format('%s.%I::text', quote_ident(c.relname), a.attname) END,

@@ -42,7 +42,7 @@ fn after_change(change: TableChange) -> Result<(), ClaimsError> {
     }
     spi::connect(|connection| {
         let follow_all = || {
-            unique_tables::follow_renamed(connection, &changed);
+            unique_tables::follow_renamed(connection);
             members.iter().try_for_each(|member| follow(connection, member, change, &changed))
         };
         as_extension_owner(connection, follow_all).unwrap_or(Ok(()))
@@ -83,6 +83,7 @@ fn after_drop() -> Result<(), ClaimsError> {
     automatic::send_now()?;
     spi::connect(|connection| {
         as_extension_owner(connection, || {
+            unique_tables::follow_renamed(connection);
             unique_tables::end_dropped(connection);
             for type_id in unique_tables::forget_gone(connection) {
                 unique_tables::end_generations_of_others(connection, type_id);
