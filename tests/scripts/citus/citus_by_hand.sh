@@ -69,11 +69,13 @@ CASE t::regtype::text WHEN 'bigint' THEN '1' WHEN 'integer' THEN '1000' WHEN 'te
   WHEN 'timestamp with time zone' THEN '''2026-01-01''' ELSE 'NULL' END || '::' || t::regtype
 SQL
 }
-# The validators of options, and what looks at catalogs, shared memory, tables that are a cell's alone, or its arguments only.
+# The validators of options, and what looks at catalogs, shared memory, tables that are a cell's alone or the application's, or its arguments only.
 no_tables='service_validator|has_fixed_text|running_verifications|service_states|spell_out_condition|canonical_form|note_check'
 no_tables+='|service_calls|find_altered_tables|list_lease_waiters|wait_for_import|list_imports|find_altered_settings|find_capture_problems|find_dump_problems'
+no_tables+='|is_citext|has_unique_text|find_duplicates|unique_duplicates'
 # Internal functions, which only functions call that have refused before.
 inner='change_grants|feed_holder|find_held_feed|changes_of|find_claims_on|find_settled_leases|find_unknown_owners|find_distributed_problems|buckets_in_flight'
+inner+='|claim_unique_values|forget_unique|purge_given_up'
 calls=$(sql "SELECT p.proname || ' SELECT * FROM ' || p.oid::regproc || '(' || coalesce((SELECT string_agg($(value_of), ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n)), '') || ')'
                FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f'
                 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'fdw_handler'::regtype) AND p.proname !~ '^($no_tables|$inner)$' ORDER BY 1")
