@@ -186,8 +186,10 @@ regress_dir() { case $1 in regress) echo tests/pg_regress ;; isolation) echo tes
 # (tests/scripts/repository/structure.sh).
 regress_files() {
   local name=${2:-*}
-  case $1 in regress) name=sql:$name.sql ;; isolation) name=specs:$name.spec ;; esac
-  find "$(regress_dir "$1")/${name%%:*}" -name "${name#*:}" | LC_ALL=C sort
+  case $1 in
+    regress) find tests/pg_regress/sql -name "$name.sql" ;;
+    isolation) find tests/isolation/specs -name "$name.spec" ;;
+  esac | LC_ALL=C sort
 }
 # regress_expected FILE: prints the file with the expected output of a test.
 regress_expected() { sed -E 's#/(sql|specs)/#/expected/#; s#[.][a-z]+$#.out#' <<<"$1"; }
@@ -216,11 +218,11 @@ regress_names() {
 
 # The programs read a copy without folders, in which a test without expected output gets one that differs, so that it fails.
 copy_regress() {
-  local dir file expected
-  dir=$(regress_dir "$1")
-  rm -rf "${out:?}/$1" && mkdir -p "$out/$1"/{sql,specs,expected,results,run}
+  local file expected folder=sql
+  [ "$1" = regress ] || folder=specs
+  rm -rf "${out:?}/$1" && mkdir -p "$out/$1/$folder" "$out/$1"/{expected,results,run}
   while read -r file; do
-    cp "$file" "$out/$1/$(case $1 in regress) echo sql ;; isolation) echo specs ;; esac)/"
+    cp "$file" "$out/$1/$folder/"
     expected=$(regress_expected "$file")
     if [ -e "$expected" ]; then
       cp "${expected%.out}"{,_[0-9]}.out "$out/$1/expected/" 2>/dev/null || [ -e "$out/$1/expected/${expected##*/}" ]

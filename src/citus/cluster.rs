@@ -1,6 +1,5 @@
-//! Distributed tables beside the statements of the slices, and what one node does for all: the pace of begins.
-//! Statements name the values of distribution columns. To find other
-//! transactions' rows it probes the index of a shard.
+//! Distributed tables beside the statements of the slices, and what one node does for all: the pace of begins. Statements name the values
+//! of distribution columns. To find other transactions' rows it probes the index of a shard.
 
 use claims_model::rate;
 use pgrx::pg_sys::Oid;

@@ -219,10 +219,15 @@ impl Outgoing {
 
     /// Returns the creates whose buckets the cell itself has claimed already, and that may adopt those claims.
     pub fn adoptable(&self, refusals: &[Refusal], cell_id: i64) -> Vec<&Create> {
-        let taken = refusals.iter().filter(|refusal| refusal.is_taken_by(cell_id));
-        let buckets = self.rows().creates;
-        let creates = taken.filter_map(|refusal| buckets.find(&refusal.bucket)).map(|at| &self.creates[at]);
+        let creates = self.taken_creates(refusals, cell_id).into_iter();
         creates.filter(|creating| creating.adoption == Adoption::NotTried).map(|creating| &creating.create).collect()
+    }
+
+    /// Returns the creates whose buckets the cell itself has claimed already.
+    pub(crate) fn taken_creates(&self, refusals: &[Refusal], cell_id: i64) -> Vec<&Creating> {
+        let buckets = self.rows().creates;
+        let taken = refusals.iter().filter(|refusal| refusal.is_taken_by(cell_id));
+        taken.filter_map(|refusal| buckets.find(&refusal.bucket)).map(|at| &self.creates[at]).collect()
     }
 
     /// Removes or adopts what the conflicts name. `free` has the buckets whose claims may be adopted. Returns false if
@@ -352,7 +357,7 @@ impl Changes {
 /// Finds the rows of a batch by the buckets of conflicts.
 pub struct ClaimingRows<'o> {
     outgoing: &'o Outgoing,
-    pub(crate) creates: Buckets<'o>,
+    creates: Buckets<'o>,
     destroys: Buckets<'o>,
 }
 

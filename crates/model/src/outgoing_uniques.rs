@@ -5,24 +5,20 @@ use crate::outgoing::{Destroying, Outgoing, Refusal};
 
 impl Outgoing {
     /// Returns the buckets of the batch that conflicts name.
-    pub fn refused(&self, refusals: &[Refusal]) -> impl Iterator<Item = &NamedBucket> {
+    pub fn refused<'r>(&self, refusals: impl IntoIterator<Item = &'r Refusal>) -> Vec<&NamedBucket> {
         let rows = self.rows();
-        let buckets = refusals.iter().filter_map(|refusal| rows.row_of(&refusal.bucket)).map(|(bucket, _)| bucket);
-        buckets.collect::<Vec<_>>().into_iter()
+        let row_of = |refusal: &Refusal| rows.row_of(&refusal.bucket);
+        refusals.into_iter().filter_map(row_of).map(|(bucket, _)| bucket).collect()
     }
 
     /// Returns the buckets of creates that their own cell has claimed already.
     pub fn taken(&self, refusals: &[Refusal], cell_id: i64) -> Vec<&NamedBucket> {
-        let buckets = self.rows().creates;
-        let taken = refusals.iter().filter(|refusal| refusal.is_taken_by(cell_id));
-        taken.filter_map(|refusal| buckets.find(&refusal.bucket)).map(|at| &self.creates[at].create.bucket).collect()
+        self.taken_creates(refusals, cell_id).into_iter().map(|creating| &creating.create.bucket).collect()
     }
 
     /// Returns the buckets that another open transaction is changing.
     pub fn in_flight(&self, refusals: &[Refusal]) -> Vec<&NamedBucket> {
-        let rows = self.rows();
-        let in_flight = refusals.iter().filter(|refusal| refusal.reason == "in_flight");
-        in_flight.filter_map(|refusal| rows.row_of(&refusal.bucket)).map(|(bucket, _)| bucket).collect()
+        self.refused(refusals.iter().filter(|refusal| refusal.reason == "in_flight"))
     }
 
     /// Replaces existing claims by creates. Each is named with its source, and is replaced only if it still has that. Returns whether the

@@ -140,7 +140,7 @@ impl<'c> SentBatch<'c> {
             let refused = self.outgoing.remove_refused(&refusals);
             return refused.map(|refused| missed.extend(refused)).is_some();
         }
-        let uniques = uniques::among(self.connection, self.outgoing.refused(&refusals));
+        let uniques = uniques::among(self.connection, &self.outgoing.refused(&refusals));
         let mut creates = self.outgoing.adoptable(&refusals, self.cell_id);
         creates.retain(|create| !uniques.contains(&*create.bucket.bucket_type));
         let free = if creates.is_empty() { BTreeSet::new() } else { adopt::free(self.connection, &creates) };

@@ -25,8 +25,8 @@ mod skip;
 mod skipped_destroys;
 mod slow_search;
 mod unfit_tables;
-mod uniques;
-mod wanted_claims;
+pub mod uniques;
+pub mod wanted_claims;
 
 ::pgrx::extension_sql_file!("../../../sql/install/cell/capture.sql", name = "capture", requires = ["admin", "cell"]);
 ::pgrx::extension_sql_file!(

@@ -2,6 +2,7 @@
 //! waited for as PostgreSQL waits for it, and a violation reads like PostgreSQL's own.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use claims_model::capture::{Create, Ends, Id, NamedBucket};
 use claims_model::origin::Origin;
@@ -21,8 +22,11 @@ use pg::subtransaction::{Undone, subtransaction};
 const OF_NO_TABLE: i64 = 0;
 
 /// Returns those of the types that are uniques.
-pub fn among<'b>(connection: &Connection, buckets: impl Iterator<Item = &'b NamedBucket>) -> BTreeSet<String> {
-    let types: BTreeSet<&str> = buckets.map(|bucket| &*bucket.bucket_type).collect();
+pub fn among(connection: &Connection, buckets: &[&NamedBucket]) -> BTreeSet<String> {
+    let types: BTreeSet<&str> = buckets.iter().map(|bucket| &*bucket.bucket_type).collect();
+    if types.is_empty() {
+        return BTreeSet::new();
+    }
     let types: Vec<&str> = types.into_iter().collect();
     unique_tables::uniques_among(connection, &types).into_iter().collect()
 }
@@ -41,19 +45,20 @@ pub fn replace_given_up(
         let values: Vec<&str> = buckets().map(|bucket| bucket.value.as_str()).collect();
         for given_up in unique_tables::given_up(connection, name, &values) {
             let bucket = buckets().find(|bucket| bucket.value == given_up.value);
-            existing.extend(bucket.map(|bucket| ((*bucket).clone(), ends_of(bucket, given_up.generation))));
+            existing
+                .extend(bucket.map(|bucket| ((*bucket).clone(), ends_of(&bucket.bucket_type, given_up.generation))));
         }
     }
     outgoing.replace(existing)
 }
 
-/// Returns the ends of a claim of a generation.
-fn ends_of(bucket: &NamedBucket, generation: i64) -> Ends {
+/// Returns the ends of a claim of a unique: the generation of the table is its subject and its source.
+pub fn ends_of(unique: &Rc<str>, generation: i64) -> Ends {
     let generation = Some(Id::Number(generation));
     Ends {
-        subject_type: bucket.bucket_type.clone(),
+        subject_type: unique.clone(),
         subject_id: generation.clone(),
-        source_type: bucket.bucket_type.clone(),
+        source_type: unique.clone(),
         source_id: generation,
         display: None,
         origin: Origin::default(),
@@ -64,7 +69,7 @@ fn ends_of(bucket: &NamedBucket, generation: i64) -> Ends {
 /// there are none.
 pub fn wait(connection: &Connection, outgoing: &Outgoing, refusals: &[Refusal]) -> bool {
     let in_flight = outgoing.in_flight(refusals);
-    let uniques = among(connection, in_flight.iter().copied());
+    let uniques = among(connection, &in_flight);
     let catalog = catalog::current(connection);
     let mut has_waited = false;
     for name in &uniques {
@@ -103,7 +108,7 @@ pub fn explained(connection: &Connection, error: ClaimsError) -> ClaimsError {
 pub fn saved_twice(connection: &Connection, create: &Create) -> Option<ClaimsError> {
     let Create { bucket, ends, .. } = create;
     let declared = ends.origin.0.clone()?;
-    if among(connection, std::iter::once(bucket)).is_empty() {
+    if among(connection, &[bucket]).is_empty() {
         return None;
     }
     let given = ends.display.clone().unwrap_or_else(|| bucket.value.clone());

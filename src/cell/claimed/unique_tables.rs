@@ -55,6 +55,13 @@ record! {
     }
 }
 
+/// The generation of a claim `c`. Other cells may have made claims by hand, with any source.
+macro_rules! generation {
+    () => {
+        "CASE WHEN c.source_id ~ '^[1-9][0-9]{0,17}$' THEN c.source_id::bigint END"
+    };
+}
+
 /// Whether the table of a member `m` or its column was dropped.
 macro_rules! gone {
     () => {
@@ -103,20 +110,20 @@ query! {
           WHERE t.type_id = :type_id AND (t.table_name = :root OR t.table_name IN (SELECT p.relid FROM pg_partition_tree(:root) p))";
     /// Returns the constraints in which a table has a generation.
     pub fn types_of(table: Oid) -> Vec<i32> = [Latest] "SELECT t.type_id FROM claims.unique_tables t WHERE t.table_name = :table ORDER BY 1";
-    /// Returns those of the values whose claims are of generations that have ended. Other cells may have made claims by hand, with any source.
-    pub fn given_up(name: &str, values: &[&str]) -> Vec<GivenUp> = [Latest]
+    /// Returns those of the values whose claims are of generations that have ended.
+    pub fn given_up(name: &str, values: &[&str]) -> Vec<GivenUp> = [Latest] concat!(
         "SELECT c.bucket_value AS value, t.generation
            FROM claims.unique_constraints u
            JOIN claims.claims c ON c.bucket_type = u.type_id AND c.source_type = u.type_id AND c.creator_id = u.cell_id AND c.status = 1
-           JOIN claims.unique_tables t ON t.generation = CASE WHEN c.source_id ~ '^[1-9][0-9]{0,17}$' THEN c.source_id::bigint END
-          WHERE u.name = :name::name AND c.bucket_value = ANY (:values) AND t.table_name IS NULL";
+           JOIN claims.unique_tables t ON t.generation = ", generation!(), "
+          WHERE u.name = :name::name AND c.bucket_value = ANY (:values) AND t.table_name IS NULL");
     /// Returns the table in which a value stands.
-    pub fn table_with(name: &str, value: &str) -> Option<String> = [Latest]
+    pub fn table_with(name: &str, value: &str) -> Option<String> = [Latest] concat!(
         "SELECT t.table_name::oid::regclass::text AS table_name
            FROM claims.unique_constraints u
            JOIN claims.claims c ON c.bucket_type = u.type_id AND c.bucket_value = :value
-           JOIN claims.unique_tables t ON t.generation = CASE WHEN c.source_id ~ '^[1-9][0-9]{0,17}$' THEN c.source_id::bigint END
-          WHERE u.name = :name::name AND t.table_name IS NOT NULL";
+           JOIN claims.unique_tables t ON t.generation = ", generation!(), "
+          WHERE u.name = :name::name AND t.table_name IS NOT NULL");
     /// Returns those of the names that are constraints.
     pub fn uniques_among(names: &[&str]) -> Vec<String> = [Latest]
         "SELECT u.name::text FROM claims.unique_constraints u WHERE u.name::text = ANY (:names)";

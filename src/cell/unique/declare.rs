@@ -17,6 +17,7 @@ use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments;
 use crate::kernel::call::{Call, answer};
 use crate::kernel::error::ClaimsError;
+use crate::service::admin::types::is_type_name;
 use crate::service::admin::{ROLE_TABLES, names, statements};
 use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
@@ -72,7 +73,7 @@ fn constraint_name(name: Option<String>) -> Result<String, ClaimsError> {
     if name.len() > NAME_BYTES {
         return Err(BadInput::new("name", Problem::TooManyBytes { got: name.len(), limit: NAME_BYTES }).into());
     }
-    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+    if !is_type_name(&name) {
         return Err(
             BadInput::new("name", Problem::OutOfRange { allowed: "names with something else than digits" }).into()
         );

@@ -2,19 +2,19 @@
 
 use std::rc::Rc;
 
-use claims_model::capture::{Ends, Id, NamedBucket};
+use claims_model::capture::{Ends, NamedBucket};
 use claims_model::origin::Origin;
 use pgrx::PgTrigger;
 
 use super::columns::{self, UniqueColumn, UniqueColumns};
 use super::errors::UniqueError;
 use crate::cell::capture::errors::Excess;
-use crate::cell::capture::{automatic, log};
+use crate::cell::capture::wanted_claims::with_rights;
+use crate::cell::capture::{automatic, log, uniques};
 use crate::kernel::catalog;
 use crate::kernel::error::{ClaimsError, raise};
 use pg::compatibility;
-use pg::owner::as_owner_of;
-use pg::spi;
+use pg::spi::Connection;
 use pg::stored::BoundedText;
 use pg::trigger::{RowChange, RowVersion};
 
@@ -67,14 +67,13 @@ fn columns_of(change: &RowChange, version: RowVersion) -> Result<Option<Rc<Uniqu
     if let Some(cached) = columns::if_cached(table).filter(|_| compatibility::is_checked()) {
         return Ok(Some(cached));
     }
-    let look_up = || spi::connect(|connection| columns::of(connection, table, version.row_type()));
-    as_owner_of(change.function(), look_up).transpose()
+    with_rights(change, |connection| columns::of(connection, table, version.row_type())).transpose()
 }
 
 /// Returns the claim of each column for one version of a row.
 fn claims(change: &RowChange, unique: &UniqueColumns, version: RowVersion) -> Vec<Claimed> {
-    let evaluate = || spi::connect(|connection| unique.evaluated(connection, version));
-    let values = unique.stored(version).or_else(|| as_owner_of(change.function(), evaluate).flatten());
+    let evaluate = |connection: &Connection| unique.evaluated(connection, version);
+    let values = unique.stored(version).or_else(|| with_rights(change, evaluate).flatten());
     let values = values.unwrap_or_default().into_iter();
     unique.columns.iter().zip(values).map(|(column, value)| claim(change, column, value)).collect()
 }
@@ -85,22 +84,11 @@ fn claim(change: &RowChange, column: &UniqueColumn, value: Option<BoundedText>) 
         Some(BoundedText::Text(text)) => text,
         Some(BoundedText::TooLong { bytes }) => return Err(Excess::UnreadName { bytes }),
     };
-    let current = || as_owner_of(change.function(), || spi::connect(catalog::current));
-    let Some(catalog) = catalog::current_if_cached().or_else(current) else { return Ok(None) };
+    let Some(catalog) = catalog::current_if_cached().or_else(|| with_rights(change, catalog::current)) else {
+        return Ok(None);
+    };
     let profile = catalog.types.profile_of(&column.name);
     let (bucket, display) = NamedBucket::named(column.name.clone(), profile, text).map_err(Excess::Name)?;
-    Ok(Some((bucket, ends(column, display))))
-}
-
-/// Returns the ends of a claim: the generation of the table is its subject and its source.
-fn ends(column: &UniqueColumn, display: Option<String>) -> Ends {
-    let generation = Some(Id::Number(column.generation));
-    Ends {
-        subject_type: column.name.clone(),
-        subject_id: generation.clone(),
-        source_type: column.name.clone(),
-        source_id: generation,
-        display,
-        origin: Origin(Some(column.declared.clone())),
-    }
+    let ends = uniques::ends_of(&column.name, column.generation);
+    Ok(Some((bucket, Ends { display, origin: Origin(Some(column.declared.clone())), ..ends })))
 }

@@ -12,7 +12,7 @@ mod release;
 mod reserve;
 pub mod statements;
 mod tables;
-mod types;
+pub mod types;
 mod version;
 
 pub use self::tables::*;

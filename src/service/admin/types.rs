@@ -127,7 +127,7 @@ fn refuse_other_naming(types: &Types, id: i32, naming: Naming) -> Result<(), Cla
 }
 
 /// Returns whether a name is neither empty nor a number, which would be read as an id.
-fn is_type_name(name: &str) -> bool {
+pub fn is_type_name(name: &str) -> bool {
     !name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
