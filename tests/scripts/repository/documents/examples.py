@@ -9,7 +9,7 @@ from markdown import Document
 def blocks(root):
     with open(f"{root}/README.md", encoding="utf-8") as file:
         document = Document("README.md", file.read())
-    first, last = (next(line for line, heading in document.headings if heading == title) for title in ("A minute's example", "Words"))
+    first, last = (next(line for line, heading in document.headings if heading == title) for title in ("Try it in a minute", "What it costs"))
     return [text for line, language, text in document.blocks if first < line < last and language == ""]
 
 

@@ -12,7 +12,7 @@ DOCUMENTS = [
     ("a spec", "docs/service/waiting.md", ", `lease_wait_one_node.spec`", "", "lease_wait_one_node.spec: no document names it"),
     ("a link to a file", "README.md", None, "[x](docs/none.md)", "link to docs/none.md: no such file"),
     ("a link to a heading", "README.md", "(docs/errors.md)", "(docs/errors.md#none)", "link to docs/errors.md#none: no such heading"),
-    ("a link to a heading of its own", "README.md", "(#limits)", "(#limit)", "link to #limit: no such heading"),
+    ("a link to a heading of its own", "docs/operations.md", "(#with-citus)", "(#with-citrus)", "link to #with-citrus: no such heading"),
     ("a link whose text is another file", "README.md", "[`examples/python/claim.py`]", "[examples/python/claims.py]", "link text examples/python/claims.py: no such file"),
     ("a heading that links lead to", "docs/operations.md", "## Leases that stay", "## Stuck leases", "#leases-that-stay: no such heading"),
     ("a file", "docs/architecture.md", None, "`src/service/lease/none.rs`", "src/service/lease/none.rs: no such file"),

@@ -1,9 +1,9 @@
-"""Checks the glossary, the words of README and of the architecture together: there are few, and none occurs twice."""
+"""Checks the glossary, the words of docs/decide.md and of the architecture together: there are few, and none occurs twice."""
 
 from collections import Counter
 
 MOST = 40
-TABLES = [("README.md", "Words"), ("docs/architecture.md", "Glossary")]
+TABLES = [("docs/decide.md", "Words"), ("docs/architecture.md", "Glossary")]
 
 
 def words(tree):
