@@ -57,6 +57,7 @@ retired! {
     begin_first_wrapper, pg_finfo_begin_first_wrapper => "begin_first";
     get_records_2_wrapper, pg_finfo_get_records_2_wrapper => "get_records";
     present_epoch_wrapper, pg_finfo_present_epoch_wrapper => "present_epoch";
+    capture_requests_wrapper, pg_finfo_capture_requests_wrapper => "capture_requests";
 }
 
 static REFUSE: OnceLock<fn()> = OnceLock::new();

@@ -69,6 +69,16 @@ impl<'t> RowChange<'t> {
         super::expression::table_name(self.table())
     }
 
+    /// Returns the statement that changed the row, as TG_OP names it in PL/pgSQL.
+    pub fn operation(&self) -> &'static str {
+        match self.operation {
+            PgTriggerOperation::Insert => "INSERT",
+            PgTriggerOperation::Update => "UPDATE",
+            PgTriggerOperation::Delete => "DELETE",
+            PgTriggerOperation::Truncate => "TRUNCATE",
+        }
+    }
+
     /// Returns the old row, or `None` for an INSERT.
     pub fn before(&self) -> Option<RowVersion<'t>> {
         match self.operation {

@@ -28,6 +28,7 @@ CREATE INDEX requests_ready ON claims.requests (queue, id) WHERE status = 'new' 
 CREATE INDEX requests_entered ON claims.requests (entered_xid) WHERE settled_at IS NULL AND hold_until IS NULL AND NOT blocked;
 CREATE INDEX requests_outstanding ON claims.requests (queue, entity, id) WHERE status IN ('new', 'in-progress');
 CREATE INDEX requests_failed ON claims.requests (queue, entity, id) WHERE status = 'error';
+CREATE INDEX requests_settled ON claims.requests (queue, entity, id) WHERE settled_at IS NOT NULL;
 CREATE INDEX requests_held_entity ON claims.requests (queue, entity) WHERE status = 'in-progress';
 CREATE INDEX requests_hold ON claims.requests (queue, hold_until) WHERE hold_until IS NOT NULL;
 CREATE INDEX requests_held_since ON claims.requests (entered_xid) WHERE hold_until IS NOT NULL;
@@ -40,6 +41,7 @@ COMMENT ON INDEX claims.requests_ready IS 'The requests that claims.take_request
 COMMENT ON INDEX claims.requests_entered IS 'Requests added to requests_ready since a session last searched, whatever their ids.';
 COMMENT ON INDEX claims.requests_outstanding IS 'The requests of one entity that are not settled.';
 COMMENT ON INDEX claims.requests_failed IS 'The failed requests, for claims.retry_requests().';
+COMMENT ON INDEX claims.requests_settled IS 'The settled requests of one entity, which are its history.';
 COMMENT ON INDEX claims.requests_held_entity IS 'Whether an entity is held beyond a transaction.';
 COMMENT ON INDEX claims.requests_hold IS 'Holds that have expired.';
 COMMENT ON INDEX claims.requests_held_since IS 'Holds made since a session last searched.';
@@ -99,6 +101,7 @@ CREATE TABLE claims.captured_tables (
     table_name    regclass NOT NULL,
     queue         text     COLLATE "C" NOT NULL,
     entity_column name     NOT NULL,
+    payload_form  text     COLLATE "C" NOT NULL DEFAULT 'row' CHECK (payload_form IN ('row', 'change')),
     PRIMARY KEY (table_name, queue)
 );
 COMMENT ON TABLE claims.captured_tables IS
@@ -106,6 +109,8 @@ COMMENT ON TABLE claims.captured_tables IS
 COMMENT ON COLUMN claims.captured_tables.table_name IS 'The table.';
 COMMENT ON COLUMN claims.captured_tables.queue IS 'The queue of the requests.';
 COMMENT ON COLUMN claims.captured_tables.entity_column IS 'The column that names the entity.';
+COMMENT ON COLUMN claims.captured_tables.payload_form IS
+    'row: a payload is the new row. change: it has the keys table, operation, old and new, with both versions of the row.';
 SELECT pg_catalog.pg_extension_config_dump('claims.captured_tables', '');
 CREATE TRIGGER announce_change AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON claims.captured_tables
     FOR EACH STATEMENT EXECUTE FUNCTION claims.announce_change();
@@ -128,9 +133,10 @@ END $$;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION claims.refuse_unrecorded_truncate() OWNER TO %I', pg_catalog.pg_get_userbyid(10)); END $$;
 COMMENT ON FUNCTION claims.refuse_unrecorded_truncate() IS 'Internal: trigger that refuses TRUNCATE of a captured table. Locks nothing.';
 
-COMMENT ON FUNCTION claims.capture_requests(regclass, text, name) IS
+COMMENT ON FUNCTION claims.capture_requests(regclass, text, name, text) IS
     'From now on every change of a row of the table records an update request for the entity that the column names, in the same transaction; '
-    'TRUNCATE is refused. For administrators and the table''s owner. Calling it again changes the column, and restores missing triggers. Later '
+    'TRUNCATE is refused. payload_form row: the payload is the new row, NULL for a DELETE; change: it has table, operation, old and new. '
+    'For administrators and the table''s owner. Calling it again changes the column and the form, and restores missing triggers. Later '
     'partitions are included. 42710 if a partition of the table, or the table''s parent, is captured for the same queue by itself. Locks the '
     'table and its partitions SHARE ROW EXCLUSIVE.';
 

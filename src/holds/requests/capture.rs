@@ -8,7 +8,7 @@ use super::{captured_tables, enqueue};
 use crate::holds::errors::HoldError;
 use crate::kernel::error::{ClaimsError, raise};
 use pg::spi::{self, Connection};
-use pg::trigger::RowChange;
+use pg::trigger::{RowChange, RowVersion};
 
 /// Records requests for a changed row. AFTER ROW trigger of captured tables, declared in
 /// sql/install/holds/requests.sql. Its arguments are the queue and the entity column.
@@ -35,10 +35,10 @@ fn capture(connection: &Connection, change: &RowChange, queue: String, column: S
         [was.filter(|was| is_now.as_ref() != Some(was)), is_now].into_iter().flatten().collect();
     let Some(first) = entities.first() else { return Ok(()) };
     // In JSON a text has no fewer bytes than in the row.
-    if change.after().is_some_and(|row| row.text_bytes() > PAYLOAD_BYTES) {
+    if known.versions(change).into_iter().flatten().map(RowVersion::text_bytes).sum::<usize>() > PAYLOAD_BYTES {
         return Err(HoldError::PayloadTooLarge { queue, entity: first.clone() }.into());
     }
-    let payload = change.after().and_then(|row| captured_tables::row(connection, &captured, owner, row));
+    let payload = captured_tables::payload(connection, &captured, known, change);
     for entity in entities {
         enqueue::record(connection, Some(queue.clone()), Some(entity), Some("update".to_owned()), payload.clone())?;
     }

@@ -12,7 +12,7 @@ use pg::prepared::Prepared;
 use pg::query::{Answer, query, record};
 use pg::settings::with_fixed_text;
 use pg::spi::Connection;
-use pg::trigger::RowVersion;
+use pg::trigger::{RowChange, RowVersion};
 
 record! {
     /// A table of the application.
@@ -27,6 +27,9 @@ record! {
         entity_column: String,
         quoted_column: String,
         has_column: bool,
+        /// The captured table: the table of the row, or one of which that is a partition.
+        captured: Oid,
+        has_changes: bool,
     }
 }
 
@@ -41,20 +44,22 @@ query! {
     pub fn is_virtual(table: Oid, column: &str) -> Option<bool> = [Latest]
         "SELECT a.attgenerated = 'v' FROM pg_attribute a
           WHERE a.attrelid = :table AND a.attname = :column::name AND a.attnum > 0 AND NOT a.attisdropped";
-    /// Records that the changes of a table become requests of a queue, with their entity in a column.
-    pub fn record(table: Oid, queue: &str, column: &str) = [Statement]
-        "INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column) VALUES (:table::regclass, :queue, :column::name)
-             ON CONFLICT (table_name, queue) DO UPDATE SET entity_column = excluded.entity_column";
+    /// Records that the changes of a table become requests of a queue, with their entity in a column, and which form their payloads have.
+    pub fn record(table: Oid, queue: &str, column: &str, form: &str) = [Statement]
+        "INSERT INTO claims.captured_tables AS t (table_name, queue, entity_column, payload_form)
+         VALUES (:table::regclass, :queue, :column::name, :form)
+             ON CONFLICT (table_name, queue) DO UPDATE SET entity_column = excluded.entity_column, payload_form = excluded.payload_form";
     /// Deletes that record.
     pub fn forget(table: Oid, queue: &str) = [Statement]
         "DELETE FROM claims.captured_tables t WHERE t.table_name = :table::regclass AND t.queue = :queue";
     fn relation() -> Option<Option<Oid>> = [Latest] "SELECT to_regclass('claims.captured_tables')::oid";
-    /// Returns the queues and entity columns of a table, as a captured table or as a partition of one; and whether the
-    /// table has the column.
+    /// Returns the queues and entity columns of a table, as a captured table or as a partition of one; whether the table has
+    /// the column; and whether payloads are changes.
     fn captures(table: Oid) -> Vec<Capture> = [Latest]
         "SELECT t.queue, t.entity_column::text, quote_ident(t.entity_column) AS quoted_column,
                 EXISTS (SELECT FROM pg_attribute a
-                         WHERE a.attrelid = :table AND a.attname = t.entity_column AND a.attnum > 0 AND NOT a.attisdropped) AS has_column
+                         WHERE a.attrelid = :table AND a.attname = t.entity_column AND a.attnum > 0 AND NOT a.attisdropped) AS has_column,
+                t.table_name::oid AS captured, t.payload_form = 'change' AS has_changes
            FROM claims.captured_tables t
           WHERE t.table_name = :table OR t.table_name IN (SELECT p.relid FROM pg_partition_ancestors(:table) p)";
     /// Returns whether the JSON of a row of the table depends on settings of the session: a column has a type whose text
@@ -67,6 +72,11 @@ query! {
                JOIN pg_type e ON e.oid = CASE WHEN b.typcategory = 'A' AND b.typelem <> 0 THEN b.typelem ELSE b.oid END
               WHERE a.attrelid = :table AND a.attnum > 0 AND NOT a.attisdropped AND e.typtype <> 'e'
                 AND e.oid <> ALL ('{bool,int2,int4,int8,numeric,oid,text,varchar,bpchar,\"char\",name,uuid,date,timestamp,json,jsonb}'::regtype[]::oid[]))";
+    /// Builds a payload of the form `change`: the captured table by its present name, the operation, and both versions of the row.
+    fn change(captured: Oid, operation: &str, old: Option<Jsonb>, new: Option<Jsonb>) -> Option<Jsonb> = [Latest]
+        "SELECT jsonb_build_object('table', quote_ident(n.nspname) || '.' || quote_ident(c.relname), 'operation', :operation,
+                                   'old', :old, 'new', :new)
+           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = :captured";
 }
 
 /// Reads a row $1 as jsonb.
@@ -78,6 +88,9 @@ pub struct CapturedQueue {
     column: String,
     quoted_column: String,
     pub has_column: bool,
+    captured: Oid,
+    /// Whether payloads are changes and not only new rows.
+    has_changes: bool,
     /// Reads the column of a row.
     reader: OnceCell<Prepared>,
 }
@@ -109,11 +122,13 @@ pub fn captured(connection: &Connection, table: Oid) -> Rc<CapturedQueues> {
 fn load(connection: &Connection, table: Oid) -> Rc<CapturedQueues> {
     let relation = relation(connection).flatten().unwrap_or(Oid::INVALID);
     let fresh = [Freshness::of(table), Freshness::of(relation)];
-    let queue = |Capture { queue, entity_column, quoted_column, has_column }| CapturedQueue {
+    let queue = |Capture { queue, entity_column, quoted_column, has_column, captured, has_changes }| CapturedQueue {
         queue,
         column: entity_column,
         quoted_column,
         has_column,
+        captured,
+        has_changes,
         reader: OnceCell::new(),
     };
     let queues = captures(connection, table).into_iter().map(queue).collect();
@@ -140,8 +155,30 @@ pub fn entity(
     })
 }
 
+impl CapturedQueue {
+    /// Returns the versions of a row that its payload has: the new one, or both if payloads are changes.
+    pub fn versions<'t>(&self, change: &RowChange<'t>) -> [Option<RowVersion<'t>>; 2] {
+        [change.before().filter(|_| self.has_changes), change.after()]
+    }
+}
+
+/// Reads the payload of a changed row.
+pub fn payload(
+    connection: &Connection,
+    captured: &CapturedQueues,
+    queue: &CapturedQueue,
+    changed: &RowChange,
+) -> Option<Jsonb> {
+    let read = |version: RowVersion| row(connection, captured, changed.owner(), version);
+    let [old, new] = queue.versions(changed).map(|version| version.and_then(read));
+    if !queue.has_changes {
+        return new;
+    }
+    change(connection, queue.captured, changed.operation(), old, new)
+}
+
 /// Reads a version of a row as JSON.
-pub fn row(connection: &Connection, captured: &CapturedQueues, owner: Oid, version: RowVersion) -> Option<Jsonb> {
+fn row(connection: &Connection, captured: &CapturedQueues, owner: Oid, version: RowVersion) -> Option<Jsonb> {
     as_owner(captured, owner, || {
         let reader = captured.reader.get_or_init(|| Prepared::new(connection, ROW.to_owned(), &[version.row_type()]));
         Option::of(&reader.run(connection, [version.value()])).flatten()

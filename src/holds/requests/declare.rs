@@ -1,6 +1,7 @@
 //! `capture_requests` and `uncapture_requests`, which declare the tables whose changes become requests.
 
 use claims_model::limits::KIND_CHARS;
+use claims_model::{BadInput, Problem};
 use pgrx::pg_sys::Oid;
 
 use super::captured_tables::{self, Table};
@@ -13,17 +14,22 @@ use pg::name::{Name, Relation};
 use pg::prelude::*;
 use pg::spi::{self, Connection};
 
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(schema = "claims", name = "capture_requests", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn capture_requests(
+fn capture_requests_2(
     table_name: Option<Relation>,
     queue: Option<String>,
     entity_column: Option<Name>,
+    payload_form: default!(Option<String>, "'row'"),
 ) -> Result<(), ErrorReport> {
     Ok(spi::connect(|connection| {
         let Relation(table) = arguments::required(table_name, "table_name")?;
         let queue = arguments::required(queue, "queue")?;
         let Name(column) = arguments::required(entity_column, "entity_column")?;
+        let form = arguments::required(payload_form, "payload_form")?;
+        if !matches!(form.as_str(), "row" | "change") {
+            return Err(BadInput::new("payload_form", Problem::OutOfRange { allowed: "row and change" }).into());
+        }
         own_table(connection, table)?;
         let queue = arguments::text(Some(queue), "queue", KIND_CHARS)?;
         // Locked, so that neither the table's owner nor its columns change from here on.
@@ -31,7 +37,7 @@ fn capture_requests(
         must_fit(connection, table, own_table(connection, table)?, &column)?;
         let purpose = Purpose::Requests { queue: queue.clone(), column: column.clone() };
         triggers::add(connection, table, &purpose)?;
-        captured_tables::record(connection, table, &queue, &column);
+        captured_tables::record(connection, table, &queue, &column, &form);
         Ok::<_, ClaimsError>(())
     })?)
 }

@@ -29,7 +29,7 @@ use pg::transaction_end::Hooks;
         holds::requests::settle::extend_requests,
         holds::requests::enqueue::retry_requests,
         holds::requests::enqueue::purge_requests,
-        holds::requests::declare::capture_requests,
+        holds::requests::declare::capture_requests_2,
         holds::requests::declare::uncapture_requests
     ]
 );

@@ -33,11 +33,11 @@ CREATE TABLE t.secret (id text PRIMARY KEY);
 CREATE OR REPLACE FUNCTION t.attack() RETURNS text LANGUAGE sql AS $$
     SELECT string_agg(c, E'\n') FROM t.call($q$SELECT claims.capture_requests('t.secret', 'spy', 'id')$q$) c
 $$;
-GRANT EXECUTE ON FUNCTION claims.capture_requests(regclass, text, name) TO regress_claims_one;
+GRANT EXECUTE ON FUNCTION claims.capture_requests(regclass, text, name, text) TO regress_claims_one;
 REFRESH MATERIALIZED VIEW t.bait_view;
 SELECT a FROM t.bait_view;
 SELECT count(*) FROM pg_trigger WHERE tgrelid = 't.secret'::regclass;
-REVOKE EXECUTE ON FUNCTION claims.capture_requests(regclass, text, name) FROM regress_claims_one;
+REVOKE EXECUTE ON FUNCTION claims.capture_requests(regclass, text, name, text) FROM regress_claims_one;
 DROP TABLE t.secret;
 DROP TABLE t.bait;
 DROP MATERIALIZED VIEW t.bait_view;

@@ -192,6 +192,42 @@ DELETE FROM t.large;
 SELECT t.captured();
 DROP TABLE t.large;
 DROP FUNCTION t.stored();
+-- the form change: the table that was captured by its name of that moment, the operation, and both versions of the row
+CREATE TABLE t."Orders" (id int, entity text, n int, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE t.orders_low PARTITION OF t."Orders" FOR VALUES FROM (0) TO (10);
+CREATE TABLE t.orders_high PARTITION OF t."Orders" FOR VALUES FROM (10) TO (20);
+SELECT t.call($$SELECT claims.capture_requests('t."Orders"', 'orders', 'entity', 'both')$$);
+SELECT t.call($$SELECT claims.capture_requests('t."Orders"', 'orders', 'entity', NULL)$$);
+SELECT claims.capture_requests('t."Orders"', 'orders', 'entity', payload_form => 'change');
+SELECT claims.capture_requests('t."Orders"', 'rows', 'entity');
+SELECT queue, payload_form FROM claims.captured_tables ORDER BY queue;
+INSERT INTO t."Orders" VALUES (1, 'a', 1);
+UPDATE t."Orders" SET entity = 'b' WHERE id = 1;
+UPDATE t."Orders" SET id = 11 WHERE id = 1;
+DELETE FROM t."Orders";
+SELECT t.captured();
+ALTER TABLE t."Orders" RENAME TO renamed; ALTER TABLE t.renamed ADD later int DEFAULT 7;
+INSERT INTO t.renamed VALUES (2, 'c', NULL);
+SELECT t.captured();
+-- both versions count for the size of a payload
+ALTER TABLE t.renamed ADD large text;
+SELECT claims.uncapture_requests('t.renamed', 'rows');
+UPDATE t.renamed SET large = repeat('x', 40000000);
+DELETE FROM claims.requests;
+SELECT t.call($$UPDATE t.renamed SET large = repeat('y', 40000000)$$);
+UPDATE t.renamed SET large = NULL;
+DELETE FROM claims.requests;
+-- a call without the form gives payloads that are rows again
+SELECT claims.capture_requests('t.renamed', 'orders', 'entity');
+DELETE FROM t.renamed;
+SELECT t.captured();
+DROP TABLE t.renamed;
+-- the history of an entity is read by its index
+INSERT INTO claims.requests (queue, entity, request_type, status, settled_at)
+    SELECT 'history', 'entity ' || i % 1000, 'update', 'complete', now() FROM generate_series(1, 20000) i;
+ANALYZE claims.requests;
+EXPLAIN (COSTS OFF) SELECT * FROM claims.requests WHERE queue = 'history' AND entity = 'entity 7' AND settled_at IS NOT NULL ORDER BY id;
+DELETE FROM claims.requests;
 -- system tables and unknown tables are refused
 SELECT t.call($$SELECT claims.capture_requests('pg_catalog.pg_class', 'q', 'relname')$$);
 SELECT t.call($$SELECT claims.capture_requests(999999999::oid, 'q', 'c')$$);
