@@ -15,7 +15,7 @@ PLAUSIBLE = {
     "buckets": """'[{"type": "ROUTES", "value": "mine"}]'""", "bucket_types": "'{ROUTES}'", "profiles": "'{exact}'", "profile": "'casefold'",
     "confusables": "'allow'", "subject_type": "'GROUP'", "source_type": "'RAILS_TABLE_ROUTES'", "subject_key": "'group_id'", "source_key": "'id'",
     "subjects": """'[{"type": "GROUP", "ids": [20]}]'""", "attribute": "'name'", "table_name": "'app.names'", "condition": "'id > 0'",
-    "entity_column": "'name'", "queue": "'work'", "entity": "'e2'", "request_type": "'update'", "payload": "'{}'", "process_id": LEASES[6],
+    "entity_column": "'name'", "payload_form": "'change'", "queue": "'work'", "entity": "'e2'", "request_type": "'update'", "payload": "'{}'", "process_id": LEASES[6],
     "kind": "'shards'", "key": "'a'", "keys": "'{b}'", "claimant": "'somebody'", "token": "1", "ttl": "'10 s'", "hold_for": "'10 s'",
     "timeout": "'0.01 s'", "max_runtime": "'1 s'", "recent": "'0 s'", "stale_after": "'10 min'", "older_than": "'1 day'", "max_results": "10",
     "batch_size": "100", "epoch": "1", "seconds": "60", "predecessor": "NULL", "adopt_because": "NULL", "after": "NULL", "worker": "'w'", "pass": LEASES[10],
