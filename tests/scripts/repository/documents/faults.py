@@ -31,7 +31,7 @@ DOCUMENTS = [
     ("an argument", "docs/cell/first-steps.md", "correct => true", "corrected => true", "verify(corrected => …): there is no such argument"),
     ("arguments in a table", "docs/reference.md", "`track_lease(lease_uuid)`", "`track_lease(lease)`", "track_lease(lease): its arguments are (lease_uuid)"),
     ("columns in a table", "docs/reference.md", "→ (lease_uuid, verdict)", "→ (lease, verdict)", "judge_leases → (lease, verdict)"),
-    ("arguments in a heading", "docs/cell/recovery.md", "## track_lease(lease_uuid)", "## track_lease(lease)", "track_lease(lease): its arguments are"),
+    ("arguments in a heading", "docs/internals/recovery.md", "## track_lease(lease_uuid)", "## track_lease(lease)", "track_lease(lease): its arguments are"),
     ("who may call", "docs/reference.md", "`track_lease(lease_uuid)` | cell", "`track_lease(lease_uuid)` | monitor", "track_lease: it is for cell"),
     ("a default", "docs/reference.md", "| `claims.max_batch_size` | 2000", "| `claims.max_batch_size` | 1000", "claims.max_batch_size: its default is 2000"),
     ("who may set", "docs/reference.md", "| 2000 | superuser", "| 2000 | everybody", "claims.max_batch_size: it can be set by superuser"),
