@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from lib import HERE, LOADED, QUICK, markdown_table, psql, say
+import opening
 import workload
 
 SECTIONS = ["in_server", "end_to_end", "changes", "reads", "conflict", "snapshot", "verification", "requests",
@@ -69,6 +70,7 @@ def write_apart(section):
     text = "\n" + "\n".join(described(section, "", machine(), "", wanted_and_found(section.checks))) + "\n"
     results, former = RESULTS.read_text(), part_of_results(section.title)
     RESULTS.write_text(results.replace(former, text) if former else results.rstrip() + "\n" + text)
+    opening.renew(RESULTS)
     say(f"written to bench/RESULTS.md: {section.title}")
 
 
@@ -93,6 +95,7 @@ def main():
         say("nothing written: RESULTS.md is for whole runs")
     else:
         RESULTS.write_text(text + "".join(part_of_results(importlib.import_module(f"sections.{name}").TITLE) for name in APART))
+        opening.renew(RESULTS)
         say("written to bench/RESULTS.md")
 
 

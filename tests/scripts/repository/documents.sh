@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The documents name only things that exist, and all that they must name: objects of the catalog with their arguments, settings with their defaults,
 # files, headings, targets of make, tests, SQLSTATEs and messages. The check finds one fault of each kind. The examples for psql run, and print the
-# output in README.
+# output in README. The measurements open with numbers of their tables.
 . "$(dirname "$0")/../common.bash"
 
 here=$CLAIMS_ROOT/tests/scripts/repository/documents
@@ -12,6 +12,13 @@ errcodes=$("$CLAIMS_BINDIR/pg_config" --sharedir)/errcodes.txt
 
 expect 'the documents say what is' "$(python3 -B "$here/check.py" "$CLAIMS_ROOT" "$CLAIMS_TMP/catalog.json" "$errcodes")" ''
 expect 'a fault of each kind is found' "$(python3 -B "$here/faults.py" "$CLAIMS_ROOT" "$CLAIMS_TMP/catalog.json" "$errcodes")" ''
+
+# --- measurements ---------------------------------------------------------------------------------------------------
+
+opening() { python3 -B "$CLAIMS_ROOT/bench/opening.py" "$1"; }
+expect 'the measurements open with what their tables say' "$(opening "$CLAIMS_ROOT/bench/RESULTS.md")" ''
+sed -E 's/^\| 1( +)\|  0\.[0-9]+ \|/| 1\1|  0.77 |/' "$CLAIMS_ROOT/bench/RESULTS.md" >"$CLAIMS_TMP/RESULTS.md"
+expect 'another number is noticed' "$(opening "$CLAIMS_TMP/RESULTS.md" | grep -cE '\| 770 \||another plot')" 2
 
 # --- examples for psql ----------------------------------------------------------------------------------------------
 
