@@ -13,6 +13,10 @@ example() {
 lines=$(sed -nE 's/.*`scripts\/example ([a-z]+)`.*/\1/p' "$CLAIMS_ROOT/examples/README.md" | sort)
 folders=$(cd "$CLAIMS_ROOT/examples" && for folder in */; do case $folder in node/ | compose/) ;; *) echo "${folder%/}" ;; esac; done | sort)
 expect 'a line for each example that it runs' "$lines" "$folders"
+# without_line FOLDER...: the folders whose README lacks the line.
+without_line() { local folder; for folder in "$@"; do grep -qsxF "scripts/example $folder" "$CLAIMS_ROOT/examples/$folder/README.md" || echo "$folder"; done; }
+expect 'the README of each has the line' "$(without_line $folders)" ''
+expect 'of others none' "$(without_line node nothing)" $'node\nnothing'
 expect 'psql' "$(example psql)$(grep -cE '^ gitlab +\| ACTIVE +\| north' "$CLAIMS_TMP/out")" 1
 if python3 -c 'import psycopg' 2>/dev/null; then expect 'python' "$(example python)$(cat "$CLAIMS_TMP/out")" ''; fi
 if /usr/bin/python3 -c 'import django, psycopg2' 2>/dev/null; then expect 'an application' "$(example django)" ''; fi
