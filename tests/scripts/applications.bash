@@ -6,6 +6,7 @@
 #                                       OTHER_PGHOST, OTHER_PGPORT   the other cell
 #                                       STOP_SERVICE, START_SERVICE  programs that stop and start the shared database
 #   nothing_is_left                   no lease is outstanding, and claims and rows are the same
+#   start_saving_by_hand NAME         instead of all these, for an example that calls the service itself
 . "$(dirname "${BASH_SOURCE[0]}")/cells.bash"
 
 # skip REASON
@@ -80,4 +81,41 @@ nothing_is_left() {
     # Otherwise the application has tested nothing.
     [ "$(claimed $number)" != - ] || die "cell $number claims nothing"
   done
+}
+
+# start_saving_by_hand NAME: makes two databases in the running cluster. NAME_shared is shared, NAME_cell is that of cell 1, with the table of
+# examples/users.sql. Exports CELL_ID and the addresses CELL_URL, SHARED_URL and OTHER_URL (the shared database as cell 2).
+start_saving_by_hand() {
+  local role password address
+  password=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
+  for role in app one two; do
+    role=$1_$role
+    sql postgres "DO \$\$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '$role') THEN CREATE ROLE $role; END IF; END \$\$;
+      ALTER ROLE $role LOGIN PASSWORD '$password'"
+  done
+  for database in "$1_shared" "$1_cell"; do
+    sql postgres "DROP DATABASE IF EXISTS $database" 2>/dev/null
+    sql postgres "CREATE DATABASE $database ENCODING 'UTF8' TEMPLATE template0"
+    sql "$database" 'CREATE EXTENSION claims'
+  done
+  sql "$1_shared" "SELECT claims.register_cell(1, '$1_one', 'one'), claims.register_cell(2, '$1_two', 'two')" >/dev/null
+  # The server is only for recovery: the example saves through a connection of its own.
+  sql "$1_cell" "SELECT claims.register_cell(1, '$1_app');
+    CREATE SERVER claims_service FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '$PGPORT', dbname '$1_shared', connect_timeout '20');
+    CREATE USER MAPPING FOR CURRENT_USER SERVER claims_service OPTIONS (user '$1_one', password '$password');
+    ALTER DATABASE $1_cell SET claims.service_timeout = '20s'" >/dev/null
+  PGDATABASE=$1_cell psql -Xq -v ON_ERROR_STOP=1 -f "$CLAIMS_ROOT/examples/users.sql"
+  sql "$1_cell" "GRANT SELECT, INSERT, UPDATE, DELETE ON users TO $1_app; GRANT USAGE ON SEQUENCE users_id_seq TO $1_app" >/dev/null
+  address=postgresql://127.0.0.1:$PGPORT/$1
+  export CELL_ID=1 CELL_URL="${address}_cell?user=$1_app&password=$password"
+  export SHARED_URL="${address}_shared?user=$1_one&password=$password" OTHER_URL="${address}_shared?user=$1_two&password=$password"
+}
+# What a save by hand must leave in its two databases: nothing outstanding, and for each row its two names, no more.
+nothing_is_left_by_hand() {
+  expect 'nothing is left over' "$(sql "$1_cell" 'SELECT count(*) FROM claims.cells_outstanding_leases') $(sql "$1_shared" 'SELECT count(*) FROM claims.claim_leases') $(sql "$1_shared" 'SELECT count(*) FROM claims.check()')" '0 0 0'
+  local rows
+  rows=$(sql "$1_cell" "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '-') FROM (SELECT username FROM users UNION ALL SELECT email FROM users) x (name)")
+  expect 'the cell has what it claims, no more, no less' "$rows" "$(sql "$1_shared" "SELECT coalesce(string_agg(bucket_value, ' ' ORDER BY bucket_value), '-') FROM claims.claims WHERE creator_id = 1")"
+  # Otherwise the example has tested nothing.
+  [ "$rows" != - ] || die 'the cell claims nothing'
 }
