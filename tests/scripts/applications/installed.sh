@@ -10,7 +10,7 @@ example() {
   ( unset CLAIMS_BINDIR PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD
     PG_CONFIG=${PG_OF:-$bindir/pg_config} PATH=$CLAIMS_TMP/bin:$PATH "$CLAIMS_ROOT/scripts/example" "$@" >"$CLAIMS_TMP/out" 2>&1 ) || echo "ended with $?"
 }
-lines=$(sed -nE 's/.*`scripts\/example ([a-z]+)`.*/\1/p' "$CLAIMS_ROOT/examples/README.md" | sort)
+lines=$(grep -oE '`scripts/example [a-z]+`' "$CLAIMS_ROOT/examples/README.md" | sed -E 's/.* ([a-z]+)`/\1/' | sort)
 folders=$(cd "$CLAIMS_ROOT/examples" && for folder in */; do case $folder in node/ | compose/) ;; *) echo "${folder%/}" ;; esac; done | sort)
 expect 'a line for each example that it runs' "$lines" "$folders"
 # without_line FOLDER...: the folders whose README lacks the line.
