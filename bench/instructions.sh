@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# bench/instructions.sh CHECKOUT: the instructions of a begin of one new name with the extension of a checkout that is built, by callgrind. A
-# backend runs alone (postgres --single), begins many leases and then more of them, and the difference counts.
+# bench/instructions.sh CHECKOUT [CALL]: the instructions of one call with the extension of a checkout that is built, counted by callgrind. CALL is
+# begin (one new name; this if none is given), commit (begin and commit of one new name), destroy (the same, then begin and commit of its end),
+# get_record, or save (an automatic save in the database of the service). A backend runs alone (postgres --single), makes many calls and then more,
+# and the difference counts.
 . "$1/scripts/lib.sh"
+call=${2:-begin}
 CLAIMS_TARGET=$1/target
 claims_bindir
 data=$(cd /tmp && as_server mktemp -d /tmp/claims-instructions.XXXXXX)
@@ -14,17 +17,38 @@ single() {
   (cd /tmp && as_server "$@" "$CLAIMS_BINDIR/postgres" --single -D "$data/d" -c shared_preload_libraries=claims -c fsync=off \
     -c autovacuum=off -c claims.max_batch_size=10 postgres)
 }
-begins() {
-  local n
+# calls NUMBER NAME: statements that make the call so many times, each for a new name.
+calls() {
+  local n name begin
   for ((n = 0; n < $1; n++)); do
-    echo "SELECT claims.begin_update(1, '[{\"bucket\": {\"type\": 1, \"value\": \"$2-$n\"}, \"subject\": {\"type\": 2, \"id\": 1}, \"source\": {\"type\": 3, \"id\": 1}}]')"
+    name="[{\"bucket\": {\"type\": 1, \"value\": \"$2-$n\"}, \"subject\": {\"type\": 2, \"id\": 1}, \"source\": {\"type\": 3, \"id\": 1}}]"
+    begin="claims.begin_update(1, '$name')"
+    case $call in
+    begin) echo "SELECT $begin" ;;
+    commit) echo "SELECT claims.commit_update(1, $begin)" ;;
+    destroy)
+      echo "SELECT claims.commit_update(1, $begin)"
+      echo "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '$name'))"
+      ;;
+    get_record) echo "SELECT * FROM claims.get_record('ROUTES', 'somebody')" ;;
+    save) echo "INSERT INTO saved VALUES ('$2-$n')" ;;
+    *) echo "begin, commit, destroy, get_record or save, not $call" >&2 && return 1 ;;
+    esac
   done
 }
-printf '%s\n' 'CREATE EXTENSION claims' 'CREATE ROLE cell_1' "SELECT claims.register_cell(1, 'cell_1')" | single >&2
-begins 200 first | single >/dev/null
-# counted NUMBER NAME: instructions of a backend that begins so many leases.
+calls 0 none
+{
+  printf '%s\n' 'CREATE EXTENSION claims' 'CREATE ROLE cell_1' "SELECT claims.register_cell(1, 'cell_1')"
+  call=commit calls 1 somebody | sed 's/somebody-0/somebody/'
+  if [ "$call" = save ]; then
+    printf '%s\n' 'CREATE TABLE saved (name text, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)' \
+      "SELECT claims.claim_attribute('saved', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')" 'SELECT claims.automatic_here(1)'
+  fi
+} | single >&2
+calls 200 first | single >/dev/null
+# counted NUMBER NAME: instructions of a backend that makes so many calls.
 counted() {
-  begins "$1" "$2" | single valgrind --tool=callgrind --callgrind-out-file=/dev/null 2>&1 >/dev/null | sed -nE 's/.*Collected : ([0-9]+).*/\1/p'
+  calls "$1" "$2" | single valgrind --tool=callgrind --callgrind-out-file=/dev/null 2>&1 >/dev/null | sed -nE 's/.*Collected : ([0-9]+).*/\1/p'
 }
 few=$(counted 100 few)
 many=$(counted 600 many)
