@@ -1,6 +1,7 @@
 //! Statements on automatic mode: the cell, the service of all types that are not named, and those of types that are.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use claims_model::routes::{Route, Routes};
@@ -14,6 +15,7 @@ record! {
     struct Relations {
         of_others: Option<Oid>,
         of_types: Option<Oid>,
+        of_uniques: Option<Oid>,
     }
 
     struct OthersRow {
@@ -36,9 +38,12 @@ record! {
 
 query! {
     fn relations() -> Option<Relations> = [Latest]
-        "SELECT to_regclass('claims.automatic_service')::oid AS of_others, to_regclass('claims.automatic_types')::oid AS of_types";
+        "SELECT to_regclass('claims.automatic_service')::oid AS of_others, to_regclass('claims.automatic_types')::oid AS of_types,
+                to_regclass('claims.unique_constraints')::oid AS of_uniques";
     fn others() -> Option<OthersRow> = [Latest] "SELECT cell_id, service FROM claims.automatic_service";
     fn types() -> Vec<TypeRow> = [Latest] "SELECT cell_id, bucket_type, service FROM claims.automatic_types";
+    /// Returns the types of unique columns.
+    fn uniques() -> Vec<String> = [Latest] "SELECT u.name::text FROM claims.unique_constraints u";
     /// Returns the cells that automatic mode claims for, usually one.
     pub fn cells() -> Vec<AutomaticCell> = [Latest]
         "SELECT a.cell_id, EXISTS (SELECT FROM claims.cells c WHERE c.cell_id = a.cell_id) AS is_registered
@@ -66,7 +71,7 @@ query! {
 type AutomaticRoutes = Option<Rc<Routes>>;
 
 thread_local! {
-    static ROUTES: RefCell<Option<([Freshness; 2], AutomaticRoutes)>> = const { RefCell::new(None) };
+    static ROUTES: RefCell<Option<([Freshness; 3], AutomaticRoutes)>> = const { RefCell::new(None) };
 }
 
 /// Returns the routes of automatic mode, as committed now or changed by this transaction. `None` if it is off.
@@ -78,7 +83,7 @@ pub fn automatic(connection: &Connection) -> AutomaticRoutes {
     let read = relations(connection);
     let relation =
         |of: fn(&Relations) -> Option<Oid>| Freshness::of(read.as_ref().and_then(of).unwrap_or(Oid::INVALID));
-    let fresh = [relation(|read| read.of_others), relation(|read| read.of_types)];
+    let fresh = [relation(|read| read.of_others), relation(|read| read.of_types), relation(|read| read.of_uniques)];
     let place = |service: Option<String>| service.map_or(Route::Here, |service| Route::Service(service.into()));
     let others = others(connection).map(|row| (row.cell_id, place(row.service)));
     let by_type = types(connection);
@@ -86,7 +91,10 @@ pub fn automatic(connection: &Connection) -> AutomaticRoutes {
     let routes = cell_id.map(|cell_id| {
         let others = others.map(|(_, place)| place);
         let by_type = by_type.into_iter().map(|row| (row.bucket_type, row.service.into())).collect();
-        Rc::new(Routes { cell_id, others, by_type })
+        // A script that updates the extension may not have made the table yet.
+        let has_uniques = read.as_ref().is_some_and(|read| read.of_uniques.is_some());
+        let uniques = if has_uniques { uniques(connection).into_iter().collect() } else { BTreeSet::new() };
+        Rc::new(Routes { cell_id, others, by_type, uniques, of_uniques: Some(Route::Here) })
     });
     ROUTES.replace(Some((fresh, routes.clone())));
     routes

@@ -20,6 +20,7 @@ pub mod schema;
 pub mod settings;
 pub mod sql_text;
 pub mod tables;
+pub mod unique_types;
 pub mod version;
 
 ::pgrx::extension_sql_file!("../../sql/install/schema.sql", name = "schema", bootstrap);

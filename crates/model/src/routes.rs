@@ -1,6 +1,6 @@
 //! The services at which a cell claims names: one for each bucket type that is named, and one for all others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::capture::Pending;
@@ -22,13 +22,24 @@ pub struct Routes {
     pub others: Option<Route>,
     /// The foreign servers of bucket types.
     pub by_type: BTreeMap<String, Rc<str>>,
+    /// The types of unique columns. Their values are claimed in this database, and never at a service.
+    pub uniques: BTreeSet<String>,
+    /// The place of values of unique columns. `None`: automatic mode claims them later.
+    pub of_uniques: Option<Route>,
 }
 
 impl Routes {
-    /// Returns the routes of a call that names a cell and the service for all types that are not named.
+    /// Returns the routes of a call that names a cell and the service for all types that are not named. It leaves the values of unique columns
+    /// to the end of the transaction.
     pub fn of_call(automatic: Option<&Routes>, cell_id: i64, service: &str) -> Self {
         let by_type = automatic.filter(|routes| routes.cell_id == cell_id).map(|routes| routes.by_type.clone());
-        Routes { cell_id, others: Some(Route::Service(service.into())), by_type: by_type.unwrap_or_default() }
+        Routes {
+            cell_id,
+            others: Some(Route::Service(service.into())),
+            by_type: by_type.unwrap_or_default(),
+            uniques: automatic.map(|routes| routes.uniques.clone()).unwrap_or_default(),
+            of_uniques: None,
+        }
     }
 
     /// Returns the services, some of them perhaps twice.
@@ -42,12 +53,18 @@ impl Routes {
 
     /// Returns the place of a bucket type, or `None` if it is not claimed automatically.
     pub fn of(&self, bucket_type: &str) -> Option<Route> {
+        if self.uniques.contains(bucket_type) {
+            return self.of_uniques.clone();
+        }
         let named = self.by_type.get(bucket_type).map(|server| Route::Service(server.clone()));
         named.or_else(|| self.others.clone())
     }
 
     /// Returns the service that is named for a bucket type, if it is another one.
     pub fn elsewhere(&self, service: &str, bucket_type: &str) -> Option<Rc<str>> {
+        if self.uniques.contains(bucket_type) {
+            return None;
+        }
         match self.by_type.get(bucket_type) {
             Some(named) => (&**named != service).then(|| named.clone()),
             // Two foreign servers may lead to one service, so a name that is in no route can be that of the others.
@@ -61,6 +78,9 @@ impl Routes {
 
     /// Returns whether the claims of a bucket type belong to a service.
     pub fn belongs_to(&self, service: &str, bucket_type: &str) -> bool {
+        if self.uniques.contains(bucket_type) {
+            return false;
+        }
         match self.by_type.get(bucket_type) {
             Some(named) => &**named == service,
             None if !self.is_named(service) => true,
@@ -76,7 +96,8 @@ impl Routes {
     /// Divides changes by the places of their bucket types, in the order of the places. Leaves out those that have none.
     pub fn divide(&self, pending: Pending) -> Vec<(Route, Pending)> {
         let mut parts: BTreeMap<Route, Pending> = BTreeMap::new();
-        if self.by_type.is_empty() {
+        let go_one_way = self.uniques.is_empty() || self.of_uniques == self.others;
+        if self.by_type.is_empty() && go_one_way {
             parts.extend(self.others.clone().map(|place| (place, pending)));
             return parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
         }
@@ -112,7 +133,7 @@ mod tests {
     fn routes(others: Option<Route>) -> Routes {
         let by_type = [("EMAILS", "regional"), ("PHONES", "regional"), ("ROUTES", "global")];
         let by_type = by_type.map(|(bucket_type, service)| (bucket_type.to_owned(), service.into())).into();
-        Routes { cell_id: 1, others, by_type }
+        Routes { cell_id: 1, others, by_type, uniques: BTreeSet::new(), of_uniques: Some(Route::Here) }
     }
 
     fn service(name: &str) -> Option<Route> {
@@ -135,6 +156,18 @@ mod tests {
         assert_eq!((call.of("EMAILS"), call.of("USERNAMES")), (service("regional"), service("third")));
         let other_cell = Routes::of_call(Some(&automatic), 2, "third");
         assert_eq!(other_cell.of("EMAILS"), service("third"));
+    }
+
+    #[test]
+    fn values_of_unique_columns_go_to_no_service() {
+        let uniques = BTreeSet::from(["EMAILS".to_owned(), "KEYS".to_owned()]);
+        let automatic = Routes { uniques, ..routes(service("global")) };
+        let call = Routes::of_call(Some(&automatic), 2, "third");
+        for unique in ["EMAILS", "KEYS"] {
+            assert_eq!((automatic.of(unique), call.of(unique)), (Some(Route::Here), None));
+            assert_eq!(automatic.elsewhere("global", unique), None);
+            assert!(!automatic.belongs_to("global", unique) && !automatic.belongs_to("regional", unique));
+        }
     }
 
     #[test]

@@ -38,7 +38,12 @@ use pg::{wait, xact};
 fn pending_batch()
 -> Result<TableIterator<'static, (name!(create_records, JsonText), name!(destroy_records, JsonText))>, ErrorReport> {
     access::refuse_restricted()?;
-    let pending = log::pending()?;
+    let mut pending = log::pending()?;
+    // Automatic mode claims values of unique columns in this database, whatever the caller sends.
+    if let Some(routes) = spi::connect(routes::automatic) {
+        pending.creates.retain(|create| !routes.uniques.contains(&*create.bucket.bucket_type));
+        pending.destroys.retain(|destroy| !routes.uniques.contains(&*destroy.bucket.bucket_type));
+    }
     must_have_keys(&pending)?;
     let (creates, destroys) = Outgoing::new(pending).json();
     Ok(TableIterator::once((JsonText(creates), JsonText(destroys))))

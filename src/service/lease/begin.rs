@@ -16,7 +16,7 @@ use super::wait::{self, LeaseWait, Seen};
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
 use crate::kernel::error::ClaimsError;
-use crate::kernel::{access, arguments, settings};
+use crate::kernel::{access, arguments, settings, unique_types};
 use crate::service::claims::leases;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
 use pg::jsonb::{JsonText, Jsonb};
@@ -140,6 +140,7 @@ fn begin_one<T>(
     let read = |catalog: &Catalog| {
         let (mut creates, mut destroys) = (creates.tokens(), destroys.tokens());
         let batch = Batch::read(&mut *creates, &mut *destroys, &catalog.types, settings::max_batch_size())?;
+        refuse_uniques(std::slice::from_ref(&batch), catalog)?;
         Ok(Alternatives::one(batch, skip_missing))
     };
     begin(&arguments, read, answer)
@@ -165,6 +166,7 @@ fn begin_first_2(
     let read = |catalog: &Catalog| {
         let mut tokens = alternatives.tokens();
         let batches = Batch::read_alternatives(&mut tokens, &catalog.types, settings::max_batch_size())?;
+        refuse_uniques(&batches, catalog)?;
         Ok(Alternatives::several(batches, skip_missing))
     };
     let row = begin(&lease, read, |acquired, catalog| {
@@ -176,6 +178,16 @@ fn begin_first_2(
         })
     })?;
     Ok(TableIterator::once(row))
+}
+
+/// Refuses claims on values of unique columns, which follow the rows of this database and nothing else.
+fn refuse_uniques(batches: &[Batch], catalog: &Catalog) -> Result<(), ClaimsError> {
+    match unique_types::first_of(batches.iter().flat_map(Batch::buckets).map(|bucket| bucket.bucket_type)) {
+        Some(id) => {
+            Err(LeaseError::OfUnique { name: catalog.types.bucket.name(id).unwrap_or_default().to_owned() }.into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// The arguments that all functions that begin a lease share, and when the call began.

@@ -15,6 +15,9 @@ errors! {
             ("could not claim {} of the batch", if count == 1 { "one bucket".to_owned() } else { format!("{count} buckets") }),
             detail { detail },
             hint ("{}", remedy(decisive).1);
+        OfUnique { name: String } => ERRCODE_INVALID_PARAMETER_VALUE: "claims of type \"{name}\" cannot be changed by hand",
+            detail "They are those of unique columns, and follow the rows of their tables.",
+            hint "Use another type.";
         Busy => ERRCODE_LOCK_NOT_AVAILABLE: "lease is being begun, fenced or settled by another open transaction",
             hint "Repeat the call when that transaction has ended; claims.wait_timeout says how long to wait for it.";
         RolledBack { lease: Uuid } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "lease {lease} was rolled back",
