@@ -17,7 +17,7 @@ AS $$
         SELECT DISTINCT u.table_name::oid, t.name, t.function::regproc, t.kind,
                         'claims.drop_unique() and claims.add_unique() restore it, and claim what was saved meanwhile'
           FROM claims.unique_members u
-         CROSS JOIN (VALUES ('claims_unique', 'claims.unique_row', 29), ('claims_unique_truncate', 'claims.give_up_truncated', 34)) t (name, function, kind)
+         CROSS JOIN (VALUES ('!claims_unique', 'claims.unique_row', 29), ('claims_unique_truncate', 'claims.give_up_truncated', 34)) t (name, function, kind)
     ), member AS (
         SELECT DISTINCT k.*, m.oid AS relid
           FROM captured k
@@ -40,7 +40,7 @@ AS $$
     SELECT 'event trigger does not fire',
            format('Event trigger %s %s. New partitions and dropped tables go unnoticed. claims.%s() restores it.', e.name,
                   CASE WHEN v.oid IS NULL THEN 'is missing' ELSE 'is disabled' END,
-                  CASE WHEN EXISTS (SELECT FROM captured k WHERE k.name NOT LIKE 'claims\_unique%') THEN 'claim_attribute' ELSE 'add_unique' END)
+                  CASE WHEN EXISTS (SELECT FROM captured k WHERE k.name NOT LIKE '%claims\_unique%') THEN 'claim_attribute' ELSE 'add_unique' END)
       FROM (VALUES ('claims_complete_triggers'), ('claims_forget_dropped_tables')) e (name)
       LEFT JOIN pg_event_trigger v ON v.evtname = e.name
      WHERE EXISTS (SELECT FROM captured) AND (v.oid IS NULL OR v.evtenabled NOT IN ('O', 'A'))
@@ -51,11 +51,17 @@ AS $$
      WHERE NOT c.relispartition AND i.inhparent IN (SELECT a.table_name FROM claims.claimed_attributes a UNION ALL SELECT u.table_name FROM claims.unique_members u)
     UNION ALL
     SELECT 'values of a table are not unique',
-           format('Those of table %s stand in no claims: it came to unique "%s" unnoticed. claims.drop_unique() and claims.add_unique() claim them.',
+           format('Not all of those of table %s stand in claims: it came to unique "%s" unnoticed. claims.drop_unique() and claims.add_unique() claim them.',
                   m.relid::regclass, u.name)
       FROM member m JOIN claims.unique_members k ON k.table_name = m.root JOIN claims.unique_constraints u ON u.type_id = k.type_id
       JOIN pg_class c ON c.oid = m.relid AND c.relkind = 'r'
-     WHERE m.name = 'claims_unique' AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.table_name = m.relid AND t.type_id = k.type_id)
+     WHERE m.name = '!claims_unique'
+       AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.table_name = m.relid AND t.type_id = k.type_id AND t.is_complete)
+    UNION ALL
+    SELECT 'values of a table are not unique', format('Table %s of unique "%s" is unlogged. A crash would empty it, and leave its claims.', m.relid::regclass, u.name)
+      FROM member m JOIN claims.unique_members k ON k.table_name = m.root JOIN claims.unique_constraints u ON u.type_id = k.type_id
+      JOIN pg_class c ON c.oid = m.relid AND c.relkind = 'r' AND c.relpersistence = 'u'
+     WHERE m.name = '!claims_unique'
 $$;
 COMMENT ON FUNCTION claims.find_capture_problems() IS
     'Internal: the triggers of captured tables that do not fire, inheritance children of claimed tables, and partitions that came to a constraint of '
@@ -70,7 +76,7 @@ AS $$
     UNION ALL
     SELECT 'trigger of the extension does not fire',
            format('Trigger %I of table %s is disabled. ALTER TABLE %s ENABLE%s TRIGGER %I restores it.', t.tgname, t.tgrelid::regclass,
-                  t.tgrelid::regclass, CASE WHEN t.tgname IN ('announce_change', 'complete_declaration') THEN ' ALWAYS' END, t.tgname)
+                  t.tgrelid::regclass, CASE WHEN t.tgname IN ('announce_change', 'complete_declaration', 'know_column') THEN ' ALWAYS' END, t.tgname)
       FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
      WHERE c.relnamespace = 'claims'::regnamespace AND p.pronamespace = 'claims'::regnamespace AND NOT t.tgisinternal
        AND t.tgenabled NOT IN ('O', 'A')
@@ -119,6 +125,10 @@ BEGIN
         SELECT 'claims.lost_holds_id_seq', 'id', (SELECT max(h.id) FROM claims.lost_holds h)
         UNION ALL
         SELECT 'claims.change_sets_id_seq', 'id', last_change
+        UNION ALL
+        SELECT 'claims.unique_tables_generation_seq', 'generation', (SELECT max(t.generation) FROM claims.unique_tables t)
+        UNION ALL
+        SELECT 'claims.unique_types', 'type_id', (SELECT max(u.type_id)::bigint FROM claims.unique_constraints u)
     LOOP
         -- Somebody may have given a column another sequence.
         CONTINUE WHEN used.used IS NULL OR used.used < 1 OR to_regclass(used.sequence) IS NULL;

@@ -10,13 +10,10 @@ errors! {
             detail "It is a partition of table {root}, which is captured for the same queue.",
             hint "There is nothing to do. To capture partitions one by one, end the capture of that table first.";
         /// A partition of the table is captured for the same purpose on its own.
-        PartitionCaptured { table: String, partition: String, is_claimed: bool } => ERRCODE_DUPLICATE_OBJECT:
+        PartitionCaptured { table: String, partition: String, ending: &'static str } => ERRCODE_DUPLICATE_OBJECT:
             "changes of a partition of table {table} are captured already",
             detail "Partition {partition} is captured for the same by itself.",
-            hint (
-                "End that with claims.{}() first.",
-                if is_claimed { "unclaim_attribute" } else { "uncapture_requests" },
-            );
+            hint "End that with claims.{ending}() first.";
         /// uncapture_requests() named a partition that is captured through its parent.
         CapturedWithItsTable { table: String, root: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
             "capture of table {table} cannot be ended by itself",

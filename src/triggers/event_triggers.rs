@@ -23,7 +23,7 @@ record! {
 query! {
     /// Serializes the transactions that create or drop event triggers, so that none drops one that another needs. The lock lasts
     /// until the end of the transaction.
-    fn lock() = [Statement] "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
+    pub(super) fn lock() = [Statement] "LOCK TABLE claims.audiences IN SHARE ROW EXCLUSIVE MODE";
     /// Returns whether any table has capture triggers, or any server is named as a service.
     fn are_needed() -> bool = [Latest]
         "SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_namespace n ON n.oid = p.pronamespace

@@ -46,17 +46,31 @@ record! {
     }
 }
 
+impl Root {
+    fn purpose(&self) -> Purpose {
+        match (self.queue.clone(), self.entity_column.clone()) {
+            (Some(queue), Some(column)) => Purpose::Requests { queue, column },
+            _ => Purpose::Claims,
+        }
+    }
+}
+
 query! {
     /// Returns a table and its partitions, as far as they can have triggers, the table first: whether each has the triggers named `rows` and
-    /// `truncate`, and whether each of these fires; and whether the first one is for each row and each change, with `function`.
+    /// `truncate`, and whether each of these fires; and whether the first one is for each row and each change, with `function`. Unlike
+    /// pg_partition_tree() it locks no partition.
     fn members_with(table: Oid, rows: &str, truncate: &str, function: &str) -> Vec<Member> = [Latest]
-        "SELECT c.oid, r.oid IS NOT NULL AS has_rows, s.oid IS NOT NULL AS has_truncate,
+        "WITH RECURSIVE tree (oid) AS (
+             SELECT :table::oid
+             UNION SELECT i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid JOIN pg_class p ON p.oid = i.inhrelid
+                    WHERE p.relispartition AND NOT i.inhdetachpending)
+         SELECT c.oid, r.oid IS NOT NULL AS has_rows, s.oid IS NOT NULL AS has_truncate,
                 coalesce(r.tgenabled IN ('O', 'A'), true) AS rows_fires, coalesce(s.tgenabled IN ('O', 'A'), true) AS truncate_fires,
                 coalesce(r.tgtype = 29 AND r.tgqual IS NULL AND r.tgattr = '' AND r.tgfoid = :function::regproc, false) AS has_rows_as_created
            FROM pg_class c
            LEFT JOIN pg_trigger r ON r.tgrelid = c.oid AND r.tgname = :rows::name
            LEFT JOIN pg_trigger s ON s.tgrelid = c.oid AND s.tgname = :truncate::name
-          WHERE c.relkind IN ('r', 'p') AND (c.oid = :table OR c.oid IN (SELECT p.relid FROM pg_partition_tree(:table) p))
+          WHERE c.relkind IN ('r', 'p') AND c.oid IN (SELECT tree.oid FROM tree)
           ORDER BY c.oid <> :table, c.oid";
     /// Returns the partitioned table from which a partition has inherited a trigger.
     fn inherited_from(partition: Oid, trigger: &str) -> Option<String> = [Latest]
@@ -112,7 +126,8 @@ query! {
     fn forget_captured(tables: &[Oid]) = [Statement] "DELETE FROM claims.captured_tables WHERE table_name = ANY (:tables)";
 }
 
-/// The triggers for one purpose: one for rows, and one that refuses TRUNCATE. All names are quoted.
+/// The triggers for one purpose: one for rows, and one that refuses TRUNCATE. The names of the functions are quoted, those of the triggers have
+/// no quotes in them.
 struct Triggers {
     rows: String,
     truncate: String,
@@ -143,7 +158,8 @@ fn triggers(connection: &Connection, purpose: &Purpose) -> Triggers {
             refuses: "claims.refuse_truncate",
         },
         Purpose::Unique => Triggers {
-            rows: "claims_unique".to_owned(),
+            // It has to record a row before other AFTER triggers change it again: PostgreSQL calls them in the order of their names.
+            rows: "!claims_unique".to_owned(),
             truncate: "claims_unique_truncate".to_owned(),
             function: "claims.unique_row",
             arguments: String::new(),
@@ -185,8 +201,12 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             return Err(TriggerError::CapturedAsPartition { table: name(connection, table), root });
         }
         if let Some(partition) = partition_with_its_own(connection, table, rows) {
-            let is_claimed = matches!(purpose, Purpose::Claims);
-            return Err(TriggerError::PartitionCaptured { table: name(connection, table), partition, is_claimed });
+            let ending = match purpose {
+                Purpose::Claims => "unclaim_attribute",
+                Purpose::Unique => "drop_unique",
+                Purpose::Requests { .. } => "uncapture_requests",
+            };
+            return Err(TriggerError::PartitionCaptured { table: name(connection, table), partition, ending });
         }
         for member in members(connection, table, &triggers) {
             // PostgreSQL creates row triggers on the partitions itself, also on later ones.
@@ -194,7 +214,7 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             if member.oid == table && is_renewed {
                 let table = name(connection, table);
                 let text = format!(
-                    "CREATE OR REPLACE TRIGGER {rows} AFTER INSERT OR UPDATE OR DELETE ON {table}
+                    "CREATE OR REPLACE TRIGGER \"{rows}\" AFTER INSERT OR UPDATE OR DELETE ON {table}
                      FOR EACH ROW EXECUTE FUNCTION {function}({arguments})"
                 );
                 as_superuser(|| connection.run_text(&text, []));
@@ -202,7 +222,8 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
             refuse_truncate(connection, &member, &triggers);
             for (fires, trigger) in [(member.rows_fires, rows), (member.truncate_fires, &triggers.truncate)] {
                 if !fires {
-                    let text = format!("ALTER TABLE ONLY {} ENABLE TRIGGER {trigger}", name(connection, member.oid));
+                    let text =
+                        format!("ALTER TABLE ONLY {} ENABLE TRIGGER \"{trigger}\"", name(connection, member.oid));
                     as_superuser(|| connection.run_text(&text, []));
                 }
             }
@@ -210,12 +231,33 @@ pub fn add(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<(),
         // add() holds a lock until the end of the transaction. It also serializes the GRANT below: concurrent GRANTs on one
         // function fail with "tuple concurrently updated".
         event_triggers::add(connection);
-        // Whoever creates a partition needs EXECUTE on the functions of the triggers that PostgreSQL clones to it.
-        if let Some(owner) = owner_without(connection, table, &format!("{function}()")) {
-            connection.run_text(&format!("GRANT EXECUTE ON FUNCTION {function}() TO {owner}"), []);
-        }
+        grant_to_owner(connection, table, purpose);
         Ok(())
     })
+}
+
+/// Lets the owner of a table execute the function of its row trigger. Whoever creates a partition needs that for the triggers that PostgreSQL
+/// clones to it.
+pub fn grant_to_owner(connection: &Connection, table: Oid, purpose: &Purpose) {
+    let function = triggers(connection, purpose).function;
+    if let Some(owner) = owner_without(connection, table, &format!("{function}()")) {
+        event_triggers::lock(connection);
+        as_extension_owner(connection, || {
+            connection.run_text(&format!("GRANT EXECUTE ON FUNCTION {function}() TO {owner}"), []);
+        });
+    }
+}
+
+/// Does [`grant_to_owner`] for claimed and captured tables that the current command has given to another owner.
+pub fn follow_owners(connection: &Connection) {
+    pinned(|| {
+        let changed = changed_tables(connection, true);
+        let roots = as_extension_owner(connection, || roots_of(connection, &changed)).unwrap_or_default();
+        for root in roots {
+            let purpose = root.purpose();
+            changed.iter().for_each(|table| grant_to_owner(connection, *table, &purpose));
+        }
+    });
 }
 
 /// Creates the trigger that refuses TRUNCATE. PostgreSQL does not clone statement triggers to partitions.
@@ -227,8 +269,9 @@ fn refuse_truncate(connection: &Connection, member: &Member, triggers: &Triggers
     lock::table(member.oid, Strength::AgainstWriters);
     let table = name(connection, member.oid);
     let Triggers { truncate, refuses, .. } = triggers;
-    let text =
-        format!("CREATE TRIGGER {truncate} BEFORE TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuses}()");
+    let text = format!(
+        "CREATE TRIGGER \"{truncate}\" BEFORE TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {refuses}()"
+    );
     as_superuser(|| connection.run_text(&text, []));
 }
 
@@ -242,7 +285,7 @@ pub fn drop(connection: &Connection, table: Oid, purpose: &Purpose) -> Result<()
         }
         let drop = |trigger: &str, table| {
             lock::table(table, Strength::AgainstAll);
-            let text = format!("DROP TRIGGER {trigger} ON {}", name(connection, table));
+            let text = format!("DROP TRIGGER \"{trigger}\" ON {}", name(connection, table));
             as_superuser(|| connection.run_text(&text, []));
         };
         for member in members(connection, table, &triggers) {
@@ -273,12 +316,8 @@ pub fn complete(connection: &Connection, has_attached: bool) {
             return;
         }
         as_extension_owner(connection, || {
-            for Root { table_name, queue, entity_column } in roots_of(connection, &changed) {
-                let purpose = match (queue, entity_column) {
-                    (Some(queue), Some(column)) => Purpose::Requests { queue, column },
-                    _ => Purpose::Claims,
-                };
-                complete_table(connection, table_name, &purpose);
+            for root in roots_of(connection, &changed) {
+                complete_table(connection, root.table_name, &root.purpose());
             }
         });
     });

@@ -41,7 +41,7 @@ impl Freshness {
     }
 }
 
-/// A bounded cache with one entry per relation, which is valid until that relation, or the other one that the entry was
+/// A bounded cache with one entry per relation, which is valid until that relation, or another one that the entry was
 /// read from, changes. It is for variables of a session. It is not dropped when the process ends, because plans can no
 /// longer be freed then.
 pub struct RelationCache<T> {
@@ -49,7 +49,7 @@ pub struct RelationCache<T> {
 }
 
 struct CachedValue<T> {
-    fresh: [Freshness; 2],
+    fresh: Box<[Freshness]>,
     value: Rc<T>,
 }
 
@@ -87,9 +87,9 @@ impl<T> RelationCache<T> {
     }
 
     /// Adds an entry, and removes outdated ones. The entry must have been read after its `fresh` flags were requested.
-    pub fn put(&self, relation: pg_sys::Oid, fresh: [Freshness; 2], value: T) -> Rc<T> {
+    pub fn put(&self, relation: pg_sys::Oid, fresh: impl Into<Box<[Freshness]>>, value: T) -> Rc<T> {
         let value = Rc::new(value);
-        let entry = CachedValue { fresh, value: value.clone() };
+        let entry = CachedValue { fresh: fresh.into(), value: value.clone() };
         let gone = {
             let mut all = self.entries.borrow_mut();
             let is_full = all.len() >= MAX_RELATIONS;

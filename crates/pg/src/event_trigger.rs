@@ -16,15 +16,23 @@ pub struct EventTriggers {
     pub refuse_direct_call: fn(&'static str),
 }
 
-/// The parts of an ALTER TABLE that concern the extension. All are false for other commands.
+/// The parts of a command that concern the extension.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TableChange {
+    /// The command is no ALTER TABLE: it has created a table, or a schema with tables.
+    pub creates: bool,
     /// A partition was attached.
     pub attaches: bool,
     /// A partition was detached.
     pub detaches: bool,
-    /// A column got another type.
+    /// A column got another type, or a stored generated column another expression: its values have changed without triggers.
     pub retypes: bool,
+    /// The table or a column has another name, or the table another schema.
+    pub renames: bool,
+    /// The table has another owner.
+    pub reowns: bool,
+    /// The table has become a typed table.
+    pub types: bool,
     /// The table became an inheritance child.
     pub inherits: bool,
     /// The table or sequence became unlogged.
@@ -103,7 +111,10 @@ unsafe fn table_change(event: *const pg_sys::EventTriggerData) -> TableChange {
     // SAFETY: an event has the command's parse tree.
     unsafe {
         let command = (*event).parsetree;
-        if command.is_null() || (*command).type_ != NodeTag::T_AlterTableStmt {
+        let tag = if command.is_null() { NodeTag::T_Invalid } else { (*command).type_ };
+        if tag != NodeTag::T_AlterTableStmt {
+            change.renames = matches!(tag, NodeTag::T_RenameStmt | NodeTag::T_AlterObjectSchemaStmt);
+            change.creates = !change.renames && tag != NodeTag::T_AlterSeqStmt;
             return change;
         }
         let parts = (*command.cast::<pg_sys::AlterTableStmt>()).cmds;
@@ -116,6 +127,10 @@ unsafe fn table_change(event: *const pg_sys::EventTriggerData) -> TableChange {
                     change.detaches = true;
                 }
                 pg_sys::AlterTableType::AT_AlterColumnType => change.retypes = true,
+                #[cfg(any(feature = "pg17", feature = "pg18"))]
+                pg_sys::AlterTableType::AT_SetExpression => change.retypes = true,
+                pg_sys::AlterTableType::AT_ChangeOwner => change.reowns = true,
+                pg_sys::AlterTableType::AT_AddOf => change.types = true,
                 pg_sys::AlterTableType::AT_AddInherit => change.inherits = true,
                 pg_sys::AlterTableType::AT_SetUnLogged => change.unlogs = true,
                 _ => {}

@@ -9,6 +9,8 @@ use super::table;
 /// The strength of a table lock, by the sessions that it blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
+    /// Blocks what renames, rewrites or drops the table, as a SELECT does.
+    AsReader,
     /// Blocks ALTER, and other sessions that take this lock, but no reader, no writer and no nextval().
     AgainstAlter,
     AgainstWriters,
@@ -18,6 +20,7 @@ pub enum Strength {
 /// Locks a table or sequence until the transaction ends, if it still exists. Does not check privileges.
 pub fn table(table: pg_sys::Oid, strength: Strength) {
     let mode = match strength {
+        Strength::AsReader => pg_sys::AccessShareLock,
         Strength::AgainstAlter => pg_sys::ShareUpdateExclusiveLock,
         Strength::AgainstWriters => pg_sys::ShareRowExclusiveLock,
         Strength::AgainstAll => pg_sys::AccessExclusiveLock,

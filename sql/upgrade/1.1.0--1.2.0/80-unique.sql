@@ -23,6 +23,22 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'drop_unique_wrapper';
 
+CREATE FUNCTION claims."find_duplicates"(
+	"table_names" oid[], /* Option < Vec < Option < Oid > > > */
+	"column_name" name, /* Option < Name > */
+	"profile" TEXT, /* Option < String > */
+	"conditions" TEXT[] /* Option < Vec < Option < String > > > */
+) RETURNS TABLE (
+	"bucket_value" TEXT,  /* String */
+	"rows" bigint,  /* i64 */
+	"found_in" oid[]  /* Vec < Oid > */
+)
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+STABLE
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'find_duplicates_wrapper';
+
 CREATE FUNCTION claims."renew_generations"(
 	"table_name" oid /* Option < Oid > */
 ) RETURNS VOID /* Result < (), ErrorReport > */

@@ -87,6 +87,9 @@ pub fn after_change(change: TableChange) {
     let done = spi::connect(|connection| {
         refuse_unfit(connection, change)?;
         triggers::complete(connection, change.attaches);
+        if change.reowns {
+            triggers::follow_owners(connection);
+        }
         Ok(())
     });
     raise::<()>(done);

@@ -52,6 +52,24 @@ record! {
         pub type_name: String,
         pub has_unique_text: bool,
         pub is_virtual: bool,
+        pub is_citext: bool,
+        pub quoted_column: String,
+        pub quoted_table: String,
+        /// The table with its schema.
+        pub qualified_table: String,
+        pub is_partitioned: bool,
+    }
+
+    /// A table that cannot belong to a constraint.
+    pub struct UnfitTable {
+        pub table_name: String,
+        pub kind: String,
+    }
+
+    /// A generation that has begun.
+    pub struct Generation {
+        pub table_name: Oid,
+        pub generation: i64,
     }
 }
 
@@ -62,12 +80,22 @@ macro_rules! generation {
     };
 }
 
-/// Whether the table of a member `m` or its column was dropped.
+/// Whether the table of a member `m` or its column was dropped. A column is known by its number: its name may be that of another one.
 macro_rules! gone {
     () => {
-        "(NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = m.table_name)
-          OR (m.known_table = m.table_name
-              AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.known_table AND a.attnum = m.known_column AND NOT a.attisdropped)))"
+        "NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped)"
+    };
+}
+
+/// The tables `tree (oid)`: some tables with all partitions and inheritance children, without those of which DETACH CONCURRENTLY has begun. Unlike
+/// pg_partition_tree() it locks none of them.
+macro_rules! tree {
+    ($roots:literal) => {
+        concat!(
+            "WITH RECURSIVE tree AS (",
+            $roots,
+            " UNION SELECT i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid WHERE NOT i.inhdetachpending) "
+        )
     };
 }
 
@@ -90,33 +118,51 @@ query! {
     pub fn columns_in_order(root: Oid) -> Option<Option<String>> = [Latest]
         "SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
           WHERE a.attrelid = :root AND a.attnum > 0 AND NOT a.attisdropped";
-    /// Begins a generation of a table, unless it has one.
-    pub fn begin_generation(type_id: i32, table: Oid) -> Option<i64> = [Statement]
-        "INSERT INTO claims.unique_tables (type_id, table_name) VALUES (:type_id, :table::regclass)
-         ON CONFLICT (table_name, type_id) DO NOTHING RETURNING generation";
+    /// Returns the ordinary tables that have rows of a table, itself or its partitions, and no generation.
+    pub fn leaves_without(type_id: i32, root: Oid) -> Vec<Oid> = [Latest] concat!(
+        tree!("SELECT :root::oid AS oid"),
+        "SELECT c.oid FROM tree JOIN pg_class c ON c.oid = tree.oid
+          WHERE c.relkind = 'r' AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.type_id = :type_id AND t.table_name = c.oid)
+          ORDER BY c.oid");
+    /// Begins a generation of each of the tables that has none. The caller claims their values.
+    pub fn begin_generations(type_id: i32, tables: &[Oid]) -> Vec<Generation> = [LatestToWrite]
+        "INSERT INTO claims.unique_tables (type_id, table_name) SELECT :type_id, x::regclass FROM unnest(:tables) x
+         ON CONFLICT (table_name, type_id) DO NOTHING RETURNING table_name::oid, generation";
+    /// Begins a generation of a table that has rows, perhaps, whose values nobody has claimed.
+    pub fn begin_incomplete(type_id: i32, table: Oid) = [LatestToWrite]
+        "INSERT INTO claims.unique_tables (type_id, table_name, is_complete) VALUES (:type_id, :table::regclass, false)
+         ON CONFLICT (table_name, type_id) DO NOTHING";
     /// Ends the generations of tables.
-    pub fn end_generations(tables: &[Oid]) -> usize = [Statement]
+    pub fn end_generations(tables: &[Oid]) -> usize = [LatestToWrite]
         "UPDATE claims.unique_tables SET table_name = NULL WHERE table_name = ANY (:tables)";
     /// Ends the generations of a constraint whose tables belong to it no longer.
-    pub fn end_generations_of_others(type_id: i32) -> usize = [Statement]
+    pub fn end_generations_of_others(type_id: i32) -> usize = [LatestToWrite]
         "UPDATE claims.unique_tables t SET table_name = NULL
           WHERE t.type_id = :type_id AND t.table_name IS NOT NULL
             AND NOT EXISTS (SELECT FROM claims.unique_members m
                              WHERE m.type_id = t.type_id
                                AND (m.table_name = t.table_name OR m.table_name IN (SELECT p.relid FROM pg_partition_ancestors(t.table_name) p)))";
     /// Ends the generations of a table of a constraint and of its partitions.
-    pub fn end_generations_of(type_id: i32, root: Oid) -> usize = [Statement]
-        "UPDATE claims.unique_tables t SET table_name = NULL
-          WHERE t.type_id = :type_id AND (t.table_name = :root OR t.table_name IN (SELECT p.relid FROM pg_partition_tree(:root) p))";
+    pub fn end_generations_of(type_id: i32, root: Oid) -> usize = [LatestToWrite] concat!(
+        tree!("SELECT :root::oid AS oid"),
+        "UPDATE claims.unique_tables t SET table_name = NULL FROM tree WHERE t.type_id = :type_id AND t.table_name = tree.oid");
     /// Returns the constraints in which a table has a generation.
     pub fn types_of(table: Oid) -> Vec<i32> = [Latest] "SELECT t.type_id FROM claims.unique_tables t WHERE t.table_name = :table ORDER BY 1";
-    /// Returns those of the values whose claims are of generations that have ended.
+    /// Returns those of the values whose claims are of generations that have ended, or are not known any more. Whoever sees a claim here sees its
+    /// generation, too, which has begun before or in one transaction with it.
     pub fn given_up(name: &str, values: &[&str]) -> Vec<GivenUp> = [Latest] concat!(
-        "SELECT c.bucket_value AS value, t.generation
-           FROM claims.unique_constraints u
-           JOIN claims.claims c ON c.bucket_type = u.type_id AND c.source_type = u.type_id AND c.creator_id = u.cell_id AND c.status = 1
-           JOIN claims.unique_tables t ON t.generation = ", generation!(), "
-          WHERE u.name = :name::name AND c.bucket_value = ANY (:values) AND t.table_name IS NULL");
+        "SELECT c.value, c.generation
+           FROM (SELECT c.bucket_value AS value, ", generation!(), " AS generation
+                   FROM claims.unique_constraints u
+                   JOIN claims.claims c ON c.bucket_type = u.type_id AND c.source_type = u.type_id AND c.creator_id = u.cell_id AND c.status = 1
+                  WHERE u.name = :name::name AND c.bucket_value = ANY (:values)) c
+          WHERE c.generation IS NOT NULL
+            AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.generation = c.generation AND t.table_name IS NOT NULL)");
+    /// Deletes claims of generations that have ended.
+    pub fn delete_given_up(type_id: i32, values: &[String], generations: &[i64]) -> usize = [LatestToWrite]
+        "DELETE FROM claims.claims c USING unnest(:values, :generations) v (value, generation)
+          WHERE c.bucket_type = :type_id AND c.source_type = :type_id AND c.status = 1
+            AND c.bucket_value = v.value COLLATE \"C\" AND c.source_id = v.generation::text";
     /// Returns the table in which a value stands.
     pub fn table_with(name: &str, value: &str) -> Option<String> = [Latest] concat!(
         "SELECT t.table_name::oid::regclass::text AS table_name
@@ -133,50 +179,63 @@ query! {
     pub fn any() -> bool = [Latest] "SELECT FROM claims.unique_constraints LIMIT 1";
     pub fn column(table: Oid, column: &str) -> Option<ColumnToCompare> = [Latest]
         "SELECT format_type(a.atttypid, NULL) AS type_name, claims.has_unique_text(a.atttypid, a.attcollation) AS has_unique_text,
-                a.attgenerated = 'v' AS is_virtual
-           FROM pg_attribute a WHERE a.attrelid = :table AND a.attname = :column::name AND a.attnum > 0 AND NOT a.attisdropped";
-    /// Returns a number that no type has.
-    fn next_type_id() -> Option<i32> = [Latest]
-        "SELECT greatest(1000000, max(t.id) + 1) AS id
-           FROM (SELECT id FROM claims.bucket_types UNION ALL SELECT id FROM claims.subject_types
-                 UNION ALL SELECT id FROM claims.source_types UNION ALL SELECT id FROM claims.type_names) t";
+                a.attgenerated = 'v' AS is_virtual, claims.is_citext(a.atttypid) AS is_citext, quote_ident(a.attname) AS quoted_column,
+                quote_ident(c.relname) AS quoted_table, quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS qualified_table,
+                c.relkind = 'p' AS is_partitioned
+           FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE a.attrelid = :table AND a.attname = :column::name AND a.attnum > 0 AND NOT a.attisdropped";
+    /// Returns a table that cannot belong to a constraint, among a table and its partitions.
+    pub fn unfit_table(root: Oid) -> Option<UnfitTable> = [Latest] concat!(
+        tree!("SELECT :root::oid AS oid"),
+        "SELECT c.oid::regclass::text AS table_name,
+                CASE WHEN c.relkind = 'f' THEN 'a foreign table, whose rows another server changes'
+                     WHEN c.reloftype <> 0 THEN 'a typed table, whose columns change with its type'
+                     WHEN c.relpersistence = 'u' THEN 'an unlogged table, which a crash empties' ELSE 'a temporary table' END AS kind
+           FROM tree JOIN pg_class c ON c.oid = tree.oid
+          WHERE c.relkind NOT IN ('r', 'p') OR c.reloftype <> 0 OR c.relpersistence <> 'p' AND c.relkind = 'r' ORDER BY c.oid LIMIT 1");
+    /// Draws a number for types. A number never returns.
+    fn draw_type_id() -> Option<i32> = [Statement] "SELECT nextval('claims.unique_types')::int";
+    fn has_type(id: i32) -> bool = [Latest]
+        "SELECT FROM (SELECT id FROM claims.bucket_types UNION ALL SELECT id FROM claims.subject_types
+                      UNION ALL SELECT id FROM claims.source_types UNION ALL SELECT id FROM claims.type_names) t WHERE t.id = :id LIMIT 1";
     pub fn add(name: &str, type_id: i32, cell_id: i64, condition: Option<&str>, reason: Option<&str>) = [Statement]
         "INSERT INTO claims.unique_constraints (name, type_id, cell_id, condition, reason)
          VALUES (:name::name, :type_id, :cell_id, :condition, :reason)";
     pub fn add_member(type_id: i32, table: Oid, column: &str, condition: Option<&str>) = [Statement]
-        "INSERT INTO claims.unique_members (type_id, table_name, column_name, condition, known_table, known_column)
-         SELECT :type_id, :table::regclass, a.attname, :condition, :table, a.attnum
-           FROM pg_attribute a WHERE a.attrelid = :table AND a.attname = :column::name";
+        "INSERT INTO claims.unique_members (type_id, table_name, column_name, condition)
+         VALUES (:type_id, :table::regclass, :column::name, :condition)";
     /// Returns the tables of a constraint.
     pub fn members(type_id: i32) -> Vec<Oid> = [Latest]
         "SELECT m.table_name::oid AS root FROM claims.unique_members m WHERE m.type_id = :type_id ORDER BY 1";
     /// Returns whether a table belongs to any constraint.
     pub fn is_member(table: Oid) -> bool = [Latest] "SELECT FROM claims.unique_members m WHERE m.table_name = :table LIMIT 1";
-    /// Returns the tables of constraints among some tables and their ancestors.
-    pub fn members_among(tables: &[Oid]) -> Vec<MemberRow> = [Latest]
+    /// Returns the tables of constraints among some tables, their ancestors, and their children, whose columns change with theirs.
+    pub fn members_among(tables: &[Oid]) -> Vec<MemberRow> = [Latest] concat!(
+        tree!("SELECT unnest(:tables) AS oid"),
         "SELECT m.type_id, m.table_name::oid AS root FROM claims.unique_members m
-          WHERE m.table_name IN (SELECT x FROM unnest(:tables) x UNION SELECT p.relid FROM unnest(:tables) x, pg_partition_ancestors(x) p)
-          ORDER BY root, m.type_id";
-    /// Returns the ordinary tables that have rows of a table: itself, or its partitions.
-    pub fn leaves(root: Oid) -> Vec<Oid> = [Latest]
-        "SELECT c.oid FROM pg_class c
-          WHERE c.relkind = 'r' AND (c.oid = :root OR c.oid IN (SELECT p.relid FROM pg_partition_tree(:root) p)) ORDER BY c.oid";
+          WHERE m.table_name IN (SELECT tree.oid FROM tree UNION SELECT p.relid FROM unnest(:tables) x, pg_partition_ancestors(x) p)
+          ORDER BY root, m.type_id");
+    /// Returns the partitions of the tables of a constraint, and the tables themselves.
+    pub fn all_tables(type_id: i32) -> Vec<Oid> = [Latest] concat!(
+        tree!("SELECT m.table_name::oid AS oid FROM claims.unique_members m WHERE m.type_id = :type_id"),
+        "SELECT tree.oid FROM tree ORDER BY 1");
     /// Returns the name of a table as SQL needs it.
     pub fn quoted_name(table: Oid) -> Option<String> = [Latest]
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = :table";
     /// Follows renamed columns.
-    pub fn follow_renamed() -> usize = [Statement]
+    pub fn follow_renamed() -> usize = [LatestToWrite]
         "UPDATE claims.unique_members m SET column_name = a.attname FROM pg_attribute a
-          WHERE m.known_table = m.table_name AND a.attrelid = m.known_table AND a.attnum = m.known_column
-            AND NOT a.attisdropped AND a.attname <> m.column_name";
-    /// Deletes tables of constraints that are gone, or whose column is. A column is known by its number: its name may be that of another one. Where the
-    /// number is not known, after a restore, a table without the column stays, and refuses to be written.
-    pub fn forget_gone() -> Vec<i32> = [Statement] concat!("DELETE FROM claims.unique_members m WHERE ", gone!(), " RETURNING m.type_id");
+          WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped AND a.attname <> m.column_name";
+    /// Deletes tables of constraints that are gone, or whose column is.
+    pub fn forget_gone() -> Vec<i32> = [LatestToWrite] concat!("DELETE FROM claims.unique_members m WHERE ", gone!(), " RETURNING m.type_id");
     /// Ends the generations of tables that do not exist any more.
-    pub fn end_dropped() -> usize = [Statement]
+    pub fn end_dropped() -> usize = [LatestToWrite]
         "UPDATE claims.unique_tables t SET table_name = NULL
           WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)";
+    /// Returns whether a column of a table of a constraint was renamed.
+    pub fn is_any_renamed() -> bool = [Latest]
+        "SELECT FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attnum = m.known_column
+          WHERE NOT a.attisdropped AND a.attname <> m.column_name LIMIT 1";
     /// Returns whether a table with a generation does not exist any more, or a table of a constraint or its column.
     pub fn is_any_gone() -> bool = [Latest] concat!(
         "SELECT FROM claims.unique_tables t WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)
@@ -185,8 +244,16 @@ query! {
     /// Claims values of a table. Returns those that stand elsewhere.
     pub fn claim_values(type_id: i32, generation: i64, values: &[String], displays: Vec<Option<String>>) -> Vec<String> = [Statement]
         "SELECT claims.claim_unique_values(:type_id, :generation, :values, :displays)";
-    /// Deletes a constraint with its claims and types. Returns the number of claims.
-    fn forget_unique(type_id: i32) -> Option<i64> = [Statement] "SELECT claims.forget_unique(:type_id)";
+    /// Deletes all claims of a constraint, also those that another cell has made by hand: their type goes. Returns their number.
+    fn forget_claims(type_id: i32) -> usize = [LatestToWrite] "DELETE FROM claims.claims c WHERE c.bucket_type = :type_id RETURNING 1";
+    fn forget_tables(type_id: i32) -> usize = [LatestToWrite] "DELETE FROM claims.unique_tables t WHERE t.type_id = :type_id";
+    fn forget_members(type_id: i32) -> usize = [LatestToWrite] "DELETE FROM claims.unique_members m WHERE m.type_id = :type_id";
+    fn forget_constraint(type_id: i32) -> usize = [LatestToWrite] "DELETE FROM claims.unique_constraints u WHERE u.type_id = :type_id";
+    fn forget_types(type_id: i32) -> usize = [LatestToWrite]
+        "WITH subjects AS (DELETE FROM claims.subject_types t WHERE t.id = :type_id),
+              sources AS (DELETE FROM claims.source_types t WHERE t.id = :type_id),
+              names AS (DELETE FROM claims.type_names t WHERE t.id = :type_id)
+         DELETE FROM claims.bucket_types t WHERE t.id = :type_id";
     /// Deletes at most `limit` claims of generations that have ended. Returns their number.
     pub fn purge(limit: i64) -> Option<i64> = [Statement] "SELECT claims.purge_given_up(:limit)";
     /// Registers the cell of this database, with the role that owns the extension.
@@ -196,27 +263,32 @@ query! {
          ON CONFLICT (cell_id) DO NOTHING";
     /// Has automatic mode claim in this database.
     pub fn claim_here(cell_id: i64) = [Statement] "INSERT INTO claims.automatic_service (cell_id, service) VALUES (:cell_id, NULL)";
+    /// Returns whether any column of this database is claimed.
+    pub fn has_claimed_columns() -> bool = [Latest] "SELECT FROM claims.claimed_attributes LIMIT 1";
     /// Turns automatic mode off, if it claims for a cell that only constraints needed, and forgets that cell.
     pub fn forget_cell(cell_id: i64) = [Statement]
         "WITH off AS (DELETE FROM claims.automatic_service a WHERE a.cell_id = :cell_id)
          DELETE FROM claims.cells c WHERE c.cell_id = :cell_id";
     /// Returns the tables that the current command has created or altered.
     pub fn changed_tables() -> Vec<Oid> = [Latest]
-        "SELECT DISTINCT d.objid AS oid FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass AND d.object_type IN ('table', 'table column')";
+        "SELECT DISTINCT d.objid AS oid FROM pg_event_trigger_ddl_commands() d WHERE d.classid = 'pg_class'::regclass AND d.object_type IN ('table', 'foreign table')";
 }
 
 /// Deletes a constraint with its claims and types. Returns the number of claims.
 pub fn forget(connection: &Connection, type_id: i32) -> i64 {
-    forget_unique(connection, type_id).unwrap_or_default()
+    let claims = forget_claims(connection, type_id);
+    forget_tables(connection, type_id);
+    forget_members(connection, type_id);
+    forget_constraint(connection, type_id);
+    forget_types(connection, type_id);
+    i64::try_from(claims).unwrap_or(i64::MAX)
 }
 
-/// Returns a number that no type has.
+/// Returns a number that no type has, nor the types of any constraint before.
 pub fn unused_type_id(connection: &Connection) -> i32 {
-    next_type_id(connection).unwrap_or(FIRST_TYPE)
+    let mut drawn = std::iter::repeat_with(|| draw_type_id(connection)).flatten();
+    drawn.find(|id| !has_type(connection, *id)).unwrap_or_default()
 }
-
-/// The first number of the types of constraints. Those of applications are smaller.
-const FIRST_TYPE: i32 = 1_000_000;
 
 /// Returns the number of the table that changes with every generation.
 pub fn watched(connection: &Connection) -> Oid {

@@ -56,20 +56,19 @@ pub fn of(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Uniqu
     if let Some(cached) = if_cached(table) {
         return Ok(cached);
     }
-    let fresh = || [Freshness::of(table), Freshness::of(unique_tables::watched(connection))];
-    let mut since = fresh();
     let mut rows = unique_tables::columns(connection, table);
     // The event trigger that begins generations may have been disabled when the partition was made.
-    if rows.iter().any(|row| row.generation.is_none()) {
-        for row in rows.iter().filter(|row| row.generation.is_none()) {
-            unique_tables::begin_generation(connection, row.type_id, table);
-        }
-        since = fresh();
-        rows = unique_tables::columns(connection, table);
+    for row in rows.iter().filter(|row| row.generation.is_none()) {
+        unique_tables::begin_incomplete(connection, row.type_id, table);
     }
+    // The owner and the name of the table of a constraint can change without its partitions.
+    let roots = rows.iter().map(|row| row.root).filter(|root| *root != table);
+    let since: Vec<_> =
+        [table, unique_tables::watched(connection)].into_iter().chain(roots).map(Freshness::of).collect();
+    rows = unique_tables::columns(connection, table);
     let statement = rows.first().map(|first| {
         let fields = attributes::row_as_in(connection, first.root).flatten().unwrap_or_default();
-        let values: Vec<_> = rows.iter().map(value_expression).collect();
+        let values: Vec<_> = rows.iter().map(UniqueColumnRow::value_expression).collect();
         let text = format!("SELECT {} FROM (SELECT {fields}) AS {}", values.join(", "), first.quoted_root);
         restricted_as(first.owner, || with_fixed_text(|| Prepared::new(connection, text, &[row_type])))
     });
@@ -88,12 +87,19 @@ pub fn values_of(row: &Row, count: usize) -> impl Iterator<Item = Option<Bounded
     (1..).take(count).map(|at| row.get_bounded(at, READ_BYTES))
 }
 
+impl UniqueColumnRow {
+    /// Builds the expression for the value of a row of the table.
+    pub fn value_expression(&self) -> String {
+        value_expression(&self.quoted_root, &self.quoted_column, self.is_citext, self.condition.as_deref())
+    }
+}
+
 /// Builds the expression for the value of a row, which is NULL if the row is not compared. All names but those of the row's columns are
 /// schema-qualified, so the search_path does not matter.
-pub fn value_expression(row: &UniqueColumnRow) -> String {
-    let text = format!("{}.{}::pg_catalog.text", row.quoted_root, row.quoted_column);
-    let value = if row.is_citext { format!("pg_catalog.lower({text} COLLATE pg_catalog.\"default\")") } else { text };
-    match &row.condition {
+pub fn value_expression(quoted_table: &str, quoted_column: &str, is_citext: bool, condition: Option<&str>) -> String {
+    let text = format!("{quoted_table}.{quoted_column}::pg_catalog.text");
+    let value = if is_citext { format!("pg_catalog.lower({text} COLLATE pg_catalog.\"default\")") } else { text };
+    match condition {
         Some(condition) => format!("CASE WHEN ({condition}) THEN {value} END"),
         None => value,
     }

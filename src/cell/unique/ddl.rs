@@ -1,10 +1,9 @@
 //! DDL on tables with unique columns: partitions that come and go, and columns that are renamed, dropped, or get another type.
 
-use pgrx::pg_sys::Oid;
-
+use super::errors::UniqueError;
 use super::existing;
 use crate::cell::capture::{automatic, declare};
-use crate::cell::claimed::unique_tables::{self, MemberRow};
+use crate::cell::claimed::unique_tables::{self, MemberRow, UnfitTable};
 use crate::kernel::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
 use crate::triggers::{self, Purpose, as_extension_owner};
 use pg::event_trigger::{EventTriggers, TableChange};
@@ -29,6 +28,12 @@ fn table_changed(change: TableChange) {
 }
 
 fn after_change(change: TableChange) -> Result<(), ClaimsError> {
+    if change.renames {
+        spi::connect(|connection| as_extension_owner(connection, || follow_renamed(connection)));
+    }
+    if !concerns_tables(change) {
+        return Ok(());
+    }
     let changed = spi::connect(unique_tables::changed_tables);
     let members = spi::connect(|connection| {
         as_extension_owner(connection, || unique_tables::members_among(connection, &changed)).unwrap_or_default()
@@ -36,35 +41,53 @@ fn after_change(change: TableChange) -> Result<(), ClaimsError> {
     if members.is_empty() {
         return Ok(());
     }
-    if change.detaches || change.retypes {
-        // Values that the transaction has saved before are those of the generations that end.
+    if change.attaches || change.detaches || change.retypes {
+        // Values that the transaction has saved before are those of the generations that end. Values that it has moved to the table that it
+        // attaches are given up first.
         automatic::send_now()?;
     }
     spi::connect(|connection| {
-        let follow_all = || {
-            unique_tables::follow_renamed(connection);
-            members.iter().try_for_each(|member| follow(connection, member, change, &changed))
-        };
-        as_extension_owner(connection, follow_all).unwrap_or(Ok(()))
+        let follow_all = || members.iter().try_for_each(|member| follow(connection, member, change));
+        as_extension_owner(connection, follow_all).unwrap_or(Ok(()))?;
+        if change.reowns {
+            changed.iter().for_each(|table| triggers::grant_to_owner(connection, *table, &Purpose::Unique));
+        }
+        Ok(())
     })
 }
 
+/// Returns whether a command can change which tables have unique columns, or the values that these have. Other commands look at no partitions.
+fn concerns_tables(change: TableChange) -> bool {
+    let TableChange { creates, attaches, detaches, retypes, unlogs, types, reowns, .. } = change;
+    creates || attaches || detaches || retypes || unlogs || types || reowns
+}
+
+/// Gives renamed columns their new names. An UPDATE sends an invalidation to all sessions, even if it updates nothing.
+fn follow_renamed(connection: &Connection) {
+    if unique_tables::is_any_renamed(connection) {
+        unique_tables::follow_renamed(connection);
+    }
+}
+
 /// Adjusts the generations of the tables that belong to one table of a constraint.
-fn follow(
-    connection: &Connection,
-    member: &MemberRow,
-    change: TableChange,
-    changed: &[Oid],
-) -> Result<(), ClaimsError> {
+fn follow(connection: &Connection, member: &MemberRow, change: TableChange) -> Result<(), ClaimsError> {
     let &MemberRow { type_id, root } = member;
-    triggers::complete_table(connection, root, &Purpose::Unique);
+    let may_be_unfit = change.creates || change.attaches || change.unlogs || change.types;
+    let unfit = if may_be_unfit { unique_tables::unfit_table(connection, root) } else { None };
+    if let Some(UnfitTable { table_name: table, kind }) = unfit {
+        return Err(UniqueError::UnfitTable { table, kind }.into());
+    }
     if change.detaches {
         unique_tables::end_generations_of_others(connection, type_id);
     }
-    if change.retypes && changed.contains(&root) {
+    if change.retypes {
         unique_tables::end_generations_of(connection, type_id, root);
     }
-    existing::claim_new_tables(connection, type_id, root)
+    if change.creates || change.attaches || change.retypes {
+        triggers::complete_table(connection, root, &Purpose::Unique);
+        existing::claim_new_tables(connection, type_id, root)?;
+    }
+    Ok(())
 }
 
 fn tables_dropped() {
@@ -83,7 +106,7 @@ fn after_drop() -> Result<(), ClaimsError> {
     automatic::send_now()?;
     spi::connect(|connection| {
         as_extension_owner(connection, || {
-            unique_tables::follow_renamed(connection);
+            follow_renamed(connection);
             unique_tables::end_dropped(connection);
             for type_id in unique_tables::forget_gone(connection) {
                 unique_tables::end_generations_of_others(connection, type_id);

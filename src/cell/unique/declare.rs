@@ -11,11 +11,12 @@ use crate::cell::capture::automatic;
 use crate::cell::capture::declare::{must_own, spelled_out};
 use crate::cell::capture::errors::CaptureError;
 use crate::cell::claimed::declared;
-use crate::cell::claimed::unique_tables::{self, ColumnToCompare};
+use crate::cell::claimed::unique_tables::{self, ColumnToCompare, UnfitTable};
 use crate::cell::routes;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments;
 use crate::kernel::call::{Call, answer};
+use crate::kernel::catalog::CELL_OF_DATABASE;
 use crate::kernel::error::ClaimsError;
 use crate::service::admin::types::is_type_name;
 use crate::service::admin::{ROLE_TABLES, names, statements};
@@ -23,9 +24,7 @@ use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
 use pg::name::Name;
 use pg::prelude::*;
-
-/// The cell for which a database claims that needs none otherwise. The largest number that every client of JSON reads exactly.
-const CELL_OF_DATABASE: i64 = (1 << 53) - 1;
+use pg::spi::Connection;
 
 const NAME_BYTES: usize = 63;
 
@@ -82,7 +81,7 @@ fn constraint_name(name: Option<String>) -> Result<String, ClaimsError> {
 }
 
 /// Returns the tables with their conditions, each once and in the order in which they are locked.
-fn tables(
+pub fn tables(
     tables: Option<Vec<Option<Oid>>>,
     conditions: Vec<Option<String>>,
 ) -> Result<Vec<(Oid, Option<String>)>, ClaimsError> {
@@ -111,7 +110,7 @@ fn add(call: &Call, wanted: &NewUnique) -> Result<(), ClaimsError> {
     make_room(call, &wanted.name)?;
     let cell_id = cell_of_database(call)?;
     for (table, _) in &wanted.tables {
-        must_fit(call, *table, &wanted.column)?;
+        must_fit(connection, *table, &wanted.column)?;
     }
     let type_id = add_types(call, wanted);
     unique_tables::add(
@@ -125,7 +124,7 @@ fn add(call: &Call, wanted: &NewUnique) -> Result<(), ClaimsError> {
     for (table, condition) in &wanted.tables {
         triggers::add(connection, *table, &Purpose::Unique)?;
         // The table is locked from here on. It may have changed before.
-        must_fit(call, *table, &wanted.column)?;
+        must_fit(connection, *table, &wanted.column)?;
         unique_tables::add_member(connection, type_id, *table, &wanted.column, condition.as_deref());
     }
     wanted.tables.iter().try_for_each(|(table, _)| existing::claim_new_tables(connection, type_id, *table))
@@ -153,6 +152,7 @@ fn make_room(call: &Call, name: &str) -> Result<(), ClaimsError> {
 fn cell_of_database(call: &Call) -> Result<i64, ClaimsError> {
     let routes = routes::automatic(call.connection);
     match routes.as_deref() {
+        None if unique_tables::has_claimed_columns(call.connection) => Err(UniqueError::ExplicitMode.into()),
         None => {
             unique_tables::add_cell(call.connection, CELL_OF_DATABASE);
             unique_tables::claim_here(call.connection, CELL_OF_DATABASE);
@@ -163,15 +163,18 @@ fn cell_of_database(call: &Call) -> Result<i64, ClaimsError> {
     }
 }
 
-/// Raises an error unless the caller owns a table, and its column can be unique.
-fn must_fit(call: &Call, table: Oid, column: &str) -> Result<(), ClaimsError> {
-    let found = declared::table(call.connection, table).ok_or(CaptureError::NoTable { table })?;
+/// Returns the owner of a table, and a column. Raises an error unless the caller has the owner's privileges, and the column can be unique.
+pub fn must_fit(connection: &Connection, table: Oid, column: &str) -> Result<(Oid, ColumnToCompare), ClaimsError> {
+    let found = declared::table(connection, table).ok_or(CaptureError::NoTable { table })?;
     must_own(&found.name, found.owner)?;
     if !found.can_be_claimed {
         return Err(CaptureError::NotClaimable { table: found.name }.into());
     }
+    if let Some(UnfitTable { table_name: table, kind }) = unique_tables::unfit_table(connection, table) {
+        return Err(UniqueError::UnfitTable { table, kind }.into());
+    }
     let (table_name, name, argument) = (found.name, column.to_owned(), "column_name");
-    match unique_tables::column(call.connection, table, column) {
+    match unique_tables::column(connection, table, column) {
         None => Err(CaptureError::NoArgumentColumn { table: table_name, column: name, argument }.into()),
         Some(ColumnToCompare { is_virtual: true, .. }) => {
             Err(CaptureError::VirtualArgument { table: table_name, column: name, argument }.into())
@@ -179,7 +182,7 @@ fn must_fit(call: &Call, table: Oid, column: &str) -> Result<(), ClaimsError> {
         Some(ColumnToCompare { has_unique_text: false, type_name, .. }) => {
             Err(UniqueError::UnfitColumn { column: name, type_name }.into())
         }
-        Some(_) => Ok(()),
+        Some(fit) => Ok((found.owner, fit)),
     }
 }
 
@@ -215,15 +218,19 @@ fn remove(call: &Call, name: &str) -> Result<i64, ClaimsError> {
     // Values that this transaction has saved before need the types.
     automatic::send_now()?;
     let members = unique_tables::members(connection, unique.type_id);
-    // Claims that open transactions have made are committed or gone after that.
+    // Claims that open transactions have made are committed or gone after that. Some of them may have written a partition by its own name, and
+    // have locked nothing else. Tables come before their partitions, as in a statement that writes.
     members.iter().for_each(|table| lock::table(*table, Strength::AgainstAll));
+    let all = unique_tables::all_tables(connection, unique.type_id);
+    all.iter().for_each(|table| lock::table(*table, Strength::AgainstAll));
     let claims = unique_tables::forget(connection, unique.type_id);
     for table in members {
         if !unique_tables::is_member(connection, table) {
             triggers::drop(connection, table, &Purpose::Unique)?;
         }
     }
-    if unique.cell_id == CELL_OF_DATABASE && !unique_tables::any(connection) {
+    let is_needed = unique_tables::any(connection) || unique_tables::has_claimed_columns(connection);
+    if unique.cell_id == CELL_OF_DATABASE && !is_needed {
         unique_tables::forget_cell(connection, CELL_OF_DATABASE);
     }
     Ok(claims)

@@ -23,7 +23,7 @@ errors! {
             hint "claims.uniques lists those that do.";
         UnfitColumn { column: String, type_name: String } => ERRCODE_DATATYPE_MISMATCH:
             "values of column \"{column}\" cannot be compared by their text",
-            detail "It is of type {type_name}, of which values can be equal whose texts differ, or has such a collation.",
+            detail "Of type {type_name} values can be equal whose texts differ, or texts can change, or the column has such a collation.",
             hint "Use a generated column, of text, with one form for all values that are equal.";
         ClaimsElsewhere => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "names of this database are claimed at a service",
             detail "claims.automatic() has turned that on. Values of a unique are claimed in the database itself.",
@@ -40,6 +40,17 @@ errors! {
             "profile {profile} refuses a value of column \"{column}\"",
             detail ("The value is \"{}\".", shortened(&value)),
             hint "Change the value, or leave such rows out by a condition.";
+        EmptyText { table: String, column: String } => ERRCODE_INVALID_PARAMETER_VALUE:
+            "value of column \"{column}\" of table \"{table}\" is empty, and cannot be unique",
+            detail "No claim can have an empty value.",
+            hint "Use NULL, or have a condition that leaves such rows out.";
+        /// A table or partition cannot belong to a unique.
+        UnfitTable { table: String, kind: String } => ERRCODE_WRONG_OBJECT_TYPE: "values of table {table} cannot be unique",
+            detail "It is {kind}.",
+            hint "Use an ordinary table.";
+        ExplicitMode => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "names of this database are sent by claims.begin_pending()",
+            detail "It has claimed columns, and automatic mode is off. A unique would turn it on, for these columns, too.",
+            hint "Turn it on with claims.automatic_here() first, or end the claimed columns with claims.unclaim_attribute().";
         TooLong { table: String, column: String, excess: Excess } => ERRCODE_STRING_DATA_RIGHT_TRUNCATION:
             "value of column \"{column}\" of table \"{table}\" is too long to be unique",
             detail { excess.sentence() },

@@ -6,10 +6,10 @@ use claims_model::Profile;
 use claims_model::capture::NamedBucket;
 use pgrx::pg_sys::Oid;
 
-use super::columns::{value_expression, values_of};
+use super::columns::values_of;
 use super::errors::UniqueError;
 use crate::cell::capture::errors::Excess;
-use crate::cell::claimed::unique_tables::{self, UniqueColumnRow};
+use crate::cell::claimed::unique_tables::{self, Generation, GivenUp, UniqueColumnRow};
 use crate::kernel::catalog;
 use crate::kernel::error::ClaimsError;
 use crate::triggers::as_extension_owner;
@@ -25,10 +25,13 @@ const PORTION: usize = 5_000;
 /// Begins a generation of each ordinary table that belongs to a table of a constraint and has none, and claims its values. The caller has
 /// locked these tables against writers.
 pub fn claim_new_tables(connection: &Connection, type_id: i32, root: Oid) -> Result<(), ClaimsError> {
-    for table in unique_tables::leaves(connection, root) {
-        if let Some(generation) = unique_tables::begin_generation(connection, type_id, table) {
-            claim_rows(connection, (type_id, generation), table)?;
-        }
+    let tables = unique_tables::leaves_without(connection, type_id, root);
+    if tables.is_empty() {
+        return Ok(());
+    }
+    // One statement for all: it sends an invalidation to all sessions.
+    for Generation { table_name, generation } in unique_tables::begin_generations(connection, type_id, &tables) {
+        claim_rows(connection, (type_id, generation), table_name)?;
     }
     Ok(())
 }
@@ -43,7 +46,7 @@ fn claim_rows(connection: &Connection, (type_id, generation): (i32, i64), table:
     }
     let fields = unique_tables::columns_in_order(connection, column.root).flatten().unwrap_or_default();
     let Some(name) = unique_tables::quoted_name(connection, table) else { return Ok(()) };
-    let (value, root) = (value_expression(&column), &column.quoted_root);
+    let (value, root) = (column.value_expression(), &column.quoted_root);
     let values = format!("SELECT {value} AS value FROM (SELECT {fields} FROM ONLY {name}) AS {root}");
     let text = format!("SELECT v.value FROM ({values}) v WHERE v.value IS NOT NULL");
     let profile = catalog::current(connection).types.profile_of(&column.name);
@@ -78,6 +81,11 @@ impl ValuesOfTable<'_> {
     fn add(&mut self, value: Option<BoundedText>) {
         let Some(value) = value.filter(|_| self.failure.is_none()) else { return };
         let text = match value {
+            BoundedText::Text(text) if text.is_empty() => {
+                let (table, column) = (self.column.root_name.clone(), self.column.column_name.clone());
+                self.failure = Some(UniqueError::EmptyText { table, column }.into());
+                return;
+            }
             BoundedText::Text(text) => Ok(text),
             BoundedText::TooLong { bytes } => Err(Excess::UnreadName { bytes }),
         };
@@ -108,15 +116,41 @@ impl ValuesOfTable<'_> {
         let double = values.iter().find(|value| !seen.insert(value.as_str())).cloned();
         let connection = self.connection;
         let claim = || {
-            let claim =
-                || unique_tables::claim_values(connection, self.column.type_id, self.generation, &values, displays);
-            as_extension_owner(connection, claim).unwrap_or_default().into_iter().min()
+            as_extension_owner(connection, || self.claim_values(&values, displays))
+                .unwrap_or_default()
+                .into_iter()
+                .min()
         };
         if let Some(value) = double.or_else(claim) {
             let UniqueColumnRow { name, quoted_column, .. } = &self.column;
             self.failure =
                 Some(UniqueError::Duplicates { name: name.clone(), column: quoted_column.clone(), value }.into());
         }
+    }
+
+    /// Claims values. Returns those that stand elsewhere.
+    fn claim_values(&self, values: &[String], displays: Vec<Option<String>>) -> Vec<String> {
+        let (connection, type_id, generation) = (self.connection, self.column.type_id, self.generation);
+        let claim = |values: &[String], displays| {
+            unique_tables::claim_values(connection, type_id, generation, values, displays)
+        };
+        let taken = claim(values, displays.clone());
+        if taken.is_empty() {
+            return taken;
+        }
+        // Claims of generations that are not known any more, or that have ended after the statement had begun.
+        let texts: Vec<&str> = taken.iter().map(String::as_str).collect();
+        let given_up = unique_tables::given_up(connection, &self.column.name, &texts);
+        let (free, generations): (Vec<_>, Vec<_>) =
+            given_up.into_iter().map(|GivenUp { value, generation }| (value, generation)).unzip();
+        if free.is_empty() {
+            return taken;
+        }
+        unique_tables::delete_given_up(connection, type_id, &free, &generations);
+        let display =
+            |value: &String| values.iter().position(|other| other == value).and_then(|at| displays[at].clone());
+        let displays = taken.iter().map(display).collect();
+        claim(&taken, displays)
     }
 
     fn finish(mut self) -> Result<(), ClaimsError> {

@@ -6,6 +6,7 @@
 mod columns;
 pub mod ddl;
 mod declare;
+mod duplicates;
 mod errors;
 mod existing;
 pub mod rows;
@@ -19,6 +20,7 @@ mod truncate;
         "declarations",
         cell::unique::declare::declare_unique,
         cell::unique::declare::drop_unique,
+        cell::unique::duplicates::find_duplicates,
         cell::unique::truncate::renew_generations
     ]
 );

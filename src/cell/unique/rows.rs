@@ -18,8 +18,15 @@ use pg::spi::Connection;
 use pg::stored::BoundedText;
 use pg::trigger::{RowChange, RowVersion};
 
-/// A value of a row: its bucket and the ends of its claim. The error says why it is too long.
-type Claimed = Result<Option<(NamedBucket, Ends)>, Excess>;
+/// A value that no claim can have.
+#[derive(PartialEq)]
+enum UnfitValue {
+    Empty,
+    TooLong(Excess),
+}
+
+/// A value of a row: its bucket and the ends of its claim.
+type Claimed = Result<Option<(NamedBucket, Ends)>, UnfitValue>;
 
 /// Handles the AFTER ROW trigger `claims_unique`, which sql/install/cell/unique.sql declares.
 pub fn capture_row(trigger: &PgTrigger) {
@@ -45,12 +52,16 @@ fn capture(change: &RowChange) -> Result<(), ClaimsError> {
         return Ok(());
     }
     for (at, claim) in after.iter().enumerate() {
-        if let Err(excess) = claim
+        if let Err(unfit) = claim
             && before.get(at) != Some(claim)
         {
             let declared = &unique.columns[at].declared;
             let (table, column) = (change.table_name(), declared.column_name.clone());
-            return Err(UniqueError::TooLong { table, column, excess: excess.clone() }.into());
+            return Err(match unfit {
+                UnfitValue::Empty => UniqueError::EmptyText { table, column },
+                UnfitValue::TooLong(excess) => UniqueError::TooLong { table, column, excess: excess.clone() },
+            }
+            .into());
         }
     }
     for (claims, by) in [(before, -1), (after, 1)] {
@@ -81,14 +92,16 @@ fn claims(change: &RowChange, unique: &UniqueColumns, version: RowVersion) -> Ve
 fn claim(change: &RowChange, column: &UniqueColumn, value: Option<BoundedText>) -> Claimed {
     let text = match value {
         None => return Ok(None),
+        Some(BoundedText::Text(text)) if text.is_empty() => return Err(UnfitValue::Empty),
         Some(BoundedText::Text(text)) => text,
-        Some(BoundedText::TooLong { bytes }) => return Err(Excess::UnreadName { bytes }),
+        Some(BoundedText::TooLong { bytes }) => return Err(UnfitValue::TooLong(Excess::UnreadName { bytes })),
     };
     let Some(catalog) = catalog::current_if_cached().or_else(|| with_rights(change, catalog::current)) else {
         return Ok(None);
     };
     let profile = catalog.types.profile_of(&column.name);
-    let (bucket, display) = NamedBucket::named(column.name.clone(), profile, text).map_err(Excess::Name)?;
+    let too_long = |problem| UnfitValue::TooLong(Excess::Name(problem));
+    let (bucket, display) = NamedBucket::named(column.name.clone(), profile, text).map_err(too_long)?;
     let ends = uniques::ends_of(&column.name, column.generation);
     Ok(Some((bucket, Ends { display, origin: Origin(Some(column.declared.clone())), ..ends })))
 }

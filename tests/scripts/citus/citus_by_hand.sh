@@ -75,7 +75,7 @@ no_tables+='|service_calls|find_altered_tables|list_lease_waiters|wait_for_impor
 no_tables+='|is_citext|has_unique_text|find_duplicates|unique_duplicates'
 # Internal functions, which only functions call that have refused before.
 inner='change_grants|feed_holder|find_held_feed|changes_of|find_claims_on|find_settled_leases|find_unknown_owners|find_distributed_problems|buckets_in_flight'
-inner+='|claim_unique_values|forget_unique|purge_given_up'
+inner+='|claim_unique_values|purge_given_up'
 calls=$(sql "SELECT p.proname || ' SELECT * FROM ' || p.oid::regproc || '(' || coalesce((SELECT string_agg($(value_of), ', ' ORDER BY n) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n)), '') || ')'
                FROM pg_proc p WHERE p.pronamespace = 'claims'::regnamespace AND p.prokind = 'f'
                 AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype, 'fdw_handler'::regtype) AND p.proname !~ '^($no_tables|$inner)$' ORDER BY 1")

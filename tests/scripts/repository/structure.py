@@ -132,7 +132,7 @@ CEILINGS = {
     "parameters of statements by number": 8,
     "statements that write claims": 10,
     "names of types declared more than once": 3,
-    "lines of code": 45103,
+    "lines of code": 45463,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 

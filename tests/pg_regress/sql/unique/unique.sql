@@ -63,6 +63,22 @@ INSERT INTO two.users VALUES ('b', 3, NULL), ('b', 4, NULL);
 RESET ROLE;
 SELECT t.claimed();
 
+-- the empty text is refused
+INSERT INTO two.users VALUES ('b', 3, '');
+CREATE TABLE one.empty (key text); INSERT INTO one.empty VALUES ('');
+SELECT t.call($$SELECT claims.add_unique('empty', '{one.empty}', 'key')$$);
+SELECT claims.add_unique('empty', '{one.empty}', 'key', condition => $$key <> ''$$); INSERT INTO one.empty VALUES (''), ('a');
+UPDATE one.empty SET key = 'a' WHERE key = ''; DELETE FROM one.empty; SELECT claims.drop_unique('empty', 'test');
+
+-- an AFTER trigger of the owner changes the row again, before or after the claim
+CREATE TABLE one.slugs (id int, key text); SELECT claims.add_unique('slugs', '{one.slugs}', 'key');
+CREATE FUNCTION one.add_slug() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN UPDATE one.slugs SET key = NEW.key || NEW.id WHERE id = NEW.id; RETURN NULL; END $$;
+CREATE TRIGGER a_slug AFTER INSERT ON one.slugs FOR EACH ROW EXECUTE FUNCTION one.add_slug();
+BEGIN; SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO one.slugs VALUES (1, 'v'); COMMIT;
+INSERT INTO one.slugs VALUES (2, 'v'); SELECT t.claimed();
+SELECT claims.drop_unique('slugs', 'test'); DROP TABLE one.slugs;
+
 -- a value moves between tables, in any order, and with savepoints
 BEGIN; INSERT INTO two.users VALUES ('b', 5, 'ann@x'); DELETE FROM one.users WHERE id = 1; COMMIT; SELECT t.claimed();
 BEGIN; DELETE FROM two.users WHERE id = 5; INSERT INTO one.users VALUES (1, 'ann@x', 'a'); COMMIT; SELECT t.claimed();
@@ -85,7 +101,7 @@ SELECT * FROM claims.check();
 SELECT t.call($$SELECT claims.drop_unique('emails', '')$$);
 SELECT claims.drop_unique('emails', 'test');
 SELECT t.claimed(), (SELECT count(*) FROM claims.automatic_service), (SELECT count(*) FROM claims.unique_tables),
-       (SELECT count(*) FROM claims.list_types() WHERE name = 'emails'), (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'claims%');
+       (SELECT count(*) FROM claims.list_types() WHERE name = 'emails'), (SELECT count(*) FROM pg_trigger WHERE tgname LIKE '%claims%');
 SELECT claims.add_unique('emails', '{one.users, two.users}', 'email', condition => $$kind <> 'free'$$);
 INSERT INTO one.users VALUES (10, 'once', 'free'), (11, 'once', 'free'); SELECT t.claimed();
 UPDATE one.users SET kind = 'a' WHERE id = 10;

@@ -15,11 +15,22 @@ CREATE FUNCTION t.claimed() RETURNS text LANGUAGE sql SECURITY DEFINER SET searc
       JOIN claims.unique_constraints n ON n.type_id = c.bucket_type $$;
 CREATE FUNCTION t.found() RETURNS SETOF text LANGUAGE sql AS $$ SELECT problem || ': ' || detail FROM claims.check() ORDER BY 1 $$;
 
+-- the first unique turns automatic mode on: it is refused where names are sent by hand
+SELECT claims.claim_attribute('people', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
+SELECT t.call($$SELECT claims.add_unique('names', '{people}', 'name')$$);
+SELECT claims.unclaim_attribute('people', 'name');
 -- two uniques on one table are two sets of values, and each is refused by its own name
 SELECT claims.add_unique('names', '{people, guests}', 'name'), claims.add_unique('emails', '{people, guests}', 'email', 'casefold');
 INSERT INTO people VALUES (1, 'a', 'b'); INSERT INTO guests VALUES (1, 'b', 'a'); SELECT t.claimed();
 INSERT INTO guests VALUES (2, 'a', 'c');
 INSERT INTO guests VALUES (2, 'c', 'B');
+-- their values go to no service, and their claims follow the rows only
+CREATE SERVER elsewhere FOREIGN DATA WRAPPER claims_service OPTIONS (host 'localhost', dbname 'elsewhere');
+SELECT t.call(format($$SELECT claims.automatic(%s, 'elsewhere', '{emails}')$$, (SELECT cell_id FROM claims.automatic_service)));
+SELECT t.call(format($$SELECT claims.begin_update(%s, '[]', '[{"bucket": {"type": "emails", "value": "b"}}]')$$, (SELECT cell_id FROM claims.automatic_service)));
+SELECT t.call(format($$SELECT claims.begin_first(%s, '[{"create_records": [{"bucket": {"type": "emails", "value": "z"}, "subject": {"type": 1, "id": 1}, "source": {"type": 1, "id": 1}}]}]')$$,
+                     (SELECT cell_id FROM claims.automatic_service)));
+BEGIN; INSERT INTO people VALUES (2, 'sent by hand', 'by hand'); SELECT * FROM claims.pending_batch(); ROLLBACK; DROP SERVER elsewhere;
 SELECT claims.drop_unique('names', 'test');
 INSERT INTO guests VALUES (2, 'a', 'c'); SELECT t.claimed();
 INSERT INTO guests VALUES (3, 'a', 'C');
@@ -32,6 +43,13 @@ UPDATE people SET name = 'road', email = 'e' WHERE id = 4; SELECT t.claimed();
 DELETE FROM people WHERE id = 4; SELECT t.claimed(), (SELECT count(*) FROM claims.records WHERE bucket_type = 'ROUTES');
 SELECT claims.unclaim_attribute('people', 'name');
 
+-- a session that has written a partition follows the owner of the partitioned table, whose code a condition is
+CREATE FUNCTION runs_as(text) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'a condition runs as %', current_user; RETURN true; END $$;
+SELECT claims.add_unique('keys', '{events}', 'key', condition => 'runs_as(key)');
+SET client_min_messages = warning; INSERT INTO events VALUES (1, '2024-01-05', 'x');
+ALTER TABLE events OWNER TO regress_claims_two; INSERT INTO events VALUES (1, '2024-01-05', 'y'); SET client_min_messages = error;
+ALTER TABLE events RENAME TO occasions; INSERT INTO occasions VALUES (1, '2024-01-05', 'y'); ALTER TABLE occasions RENAME TO events;
+ALTER TABLE events OWNER TO CURRENT_USER; SELECT claims.drop_unique('keys', 'test'); TRUNCATE events;
 -- another owner, and a role that may only write
 ALTER TABLE guests OWNER TO regress_claims_two;
 SET ROLE regress_claims_nobody; INSERT INTO guests VALUES (5, 'x', 'f'); RESET ROLE;
@@ -56,12 +74,25 @@ SELECT claims.drop_unique('mores', 'test'); RESET search_path; SELECT t.claimed(
 SELECT claims.add_unique('keys', '{events}', 'key'); INSERT INTO events VALUES (1, '2024-01-05', 'a'); DROP TABLE events_1;
 SELECT t.claimed(); SELECT t.found();
 -- triggers that do not fire, and a partition that came unnoticed
-ALTER TABLE guests DISABLE TRIGGER claims_unique; DROP TRIGGER claims_unique_truncate ON people;
+ALTER TABLE guests DISABLE TRIGGER "!claims_unique"; DROP TRIGGER claims_unique_truncate ON people;
 ALTER EVENT TRIGGER claims_complete_triggers DISABLE;
 CREATE TABLE events_2 PARTITION OF events FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
+CREATE TABLE events_3 (LIKE events); INSERT INTO events_3 VALUES (3, '2024-03-05', 'c');
+ALTER TABLE events ATTACH PARTITION events_3 FOR VALUES FROM ('2024-03-01') TO ('2024-04-01');
+-- also after their first rows
+INSERT INTO events VALUES (4, '2024-03-06', 'd');
 SELECT t.found();
 ALTER EVENT TRIGGER claims_complete_triggers ENABLE;
 SELECT claims.drop_unique(name, 'test') FROM unnest('{keys,emails}'::text[]) name; SELECT t.found();
 SELECT claims.add_unique('emails', '{people, guests}', 'email', 'casefold'), claims.add_unique('keys', '{events}', 'key'); SELECT t.found();
-SELECT claims.drop_unique(name, 'test') FROM unnest('{keys,emails}'::text[]) name; SELECT count(*) FROM claims.automatic_service;
+-- a partition that is a unique table by itself
+CREATE TABLE whole (LIKE people) PARTITION BY RANGE (id); ALTER TABLE whole ATTACH PARTITION guests DEFAULT;
+SELECT t.call($$SELECT claims.add_unique('wholes', '{whole}', 'email')$$); ALTER TABLE whole DETACH PARTITION guests; DROP TABLE whole;
+-- automatic mode stays on as long as claimed columns need it
+SELECT claims.claim_attribute('people', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES');
+SELECT claims.drop_unique(name, 'test') FROM unnest('{keys,emails}'::text[]) name;
+INSERT INTO people VALUES (30, 'still', NULL); SELECT bucket_value FROM claims.records WHERE bucket_type = 'ROUTES';
+DELETE FROM people; SELECT claims.unclaim_attribute('people', 'name');
+SELECT claims.add_unique('emails', '{people}', 'email'); SELECT claims.drop_unique('emails', 'test');
+SELECT count(*) FROM claims.automatic_service;
 DROP TABLE people, guests, events, more;

@@ -46,6 +46,29 @@ DELETE FROM late WHERE key IN ('f', 'a');
 ALTER TABLE events ATTACH PARTITION late FOR VALUES FROM ('2024-05-01') TO ('2024-06-01'); SELECT t.claimed();
 ALTER TABLE events DETACH PARTITION late CONCURRENTLY; INSERT INTO other VALUES ('e', 1); SELECT t.claimed();
 
+-- rows that move to a table in the transaction that attaches it
+CREATE TABLE events_rest PARTITION OF events DEFAULT; INSERT INTO events VALUES (20, '2025-01-05', 'moves'); INSERT INTO other VALUES ('comes', 1);
+BEGIN; CREATE TABLE events_2025 (LIKE events);
+WITH moved AS (DELETE FROM events_rest RETURNING *) INSERT INTO events_2025 SELECT * FROM moved;
+WITH moved AS (DELETE FROM other WHERE key = 'comes' RETURNING *) INSERT INTO events_2025 SELECT 21, '2025-01-06', key FROM moved;
+ALTER TABLE events ATTACH PARTITION events_2025 FOR VALUES FROM ('2025-01-01') TO ('2026-01-01'); COMMIT;
+SELECT t.claimed(); INSERT INTO other VALUES ('moves', 1);
+-- claims whose generation is not known any more are free: for who saves, and for a table that is attached
+ALTER TABLE events DETACH PARTITION events_2025; DELETE FROM claims.unique_tables WHERE table_name IS NULL;
+INSERT INTO other VALUES ('moves', 1); DELETE FROM events_2025 WHERE key = 'moves';
+ALTER TABLE events ATTACH PARTITION events_2025 FOR VALUES FROM ('2025-01-01') TO ('2026-01-01'); SELECT t.claimed();
+DROP TABLE events_2025, events_rest; DELETE FROM other WHERE key = 'moves';
+-- a partition of another owner is read with the rights of the owner of the partitioned table
+CREATE TABLE foreign_part (LIKE events); INSERT INTO foreign_part VALUES (22, '2025-01-05', 'foreign');
+ALTER TABLE foreign_part OWNER TO regress_claims_two; ALTER TABLE events OWNER TO regress_claims_one;
+ALTER TABLE events ATTACH PARTITION foreign_part FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');
+GRANT SELECT ON foreign_part TO regress_claims_one;
+ALTER TABLE events ATTACH PARTITION foreign_part FOR VALUES FROM ('2025-01-01') TO ('2026-01-01');
+-- the new owner can make partitions
+GRANT CREATE ON SCHEMA public TO regress_claims_one; SET ROLE regress_claims_one;
+CREATE TABLE events_2026 PARTITION OF events FOR VALUES FROM ('2026-01-01') TO ('2027-01-01'); RESET ROLE;
+REVOKE CREATE ON SCHEMA public FROM regress_claims_one; ALTER TABLE events OWNER TO CURRENT_USER; DROP TABLE foreign_part, events_2026;
+
 -- DROP gives up at once, and with it everything that is in the transaction
 BEGIN; INSERT INTO events VALUES (10, '2024-03-06', 'g'); DROP TABLE events_3; INSERT INTO other VALUES ('g', 1), ('d', 1); COMMIT;
 SELECT t.claimed();

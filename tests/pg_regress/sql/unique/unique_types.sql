@@ -42,12 +42,12 @@ SELECT type, t.probe(type, one, other), t.probe(type, one, other) = t.equal(type
                ('public.citext', 'a', 'b'), ('uuid', 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'a0eebc999c0b4ef8bb6d6bb9bd380a11'),
                ('bigint', '+7', '7'), ('small', '7', '8'), ('bytea', '\x41', 'A'), ('date', '2024-01-02', 'Jan 2 2024'),
                ('timestamptz', '2024-01-02 12:00+02', '2024-01-02 10:00+00'), ('timestamp', '2024-01-02 12:00', '2024-01-02 12:00:00.000001'),
-               ('boolean', 'yes', 'true'), ('mood', 'sad', 'sad'), ('inet', '10.0.0.1', '10.0.0.1/32'), ('bit varying', '01', '1'),
+               ('boolean', 'yes', 'true'), ('inet', '10.0.0.1', '10.0.0.1/32'), ('bit varying', '01', '1'),
                ('macaddr', '08:00:2b:01:02:03', '08002b010203')) v (type, one, other);
 -- settings of the session change nothing
 SET DateStyle = 'German'; SET TimeZone = 'Asia/Tokyo'; SET bytea_output = 'escape';
 SELECT t.probe('date', '02.01.2024', '2.1.2024'), t.probe('bytea', '\x41', 'A'), t.probe('timestamptz', '02.01.2024 12:00+02', '02.01.2024 10:00+00');
 RESET DateStyle; RESET TimeZone; RESET bytea_output;
--- values that can be equal where their texts differ
+-- values that can be equal where their texts differ, or texts that can change
 SELECT type, t.probe(type, '1', '1')
-  FROM unnest('{numeric,real,float8,money,jsonb,json,xml,interval,timetz,int[],int4range,point,tsvector,text COLLATE blind}'::text[]) type;
+  FROM unnest('{mood,numeric,real,float8,money,jsonb,json,xml,interval,timetz,int[],int4range,point,tsvector,text COLLATE blind}'::text[]) type;
