@@ -27,8 +27,11 @@ INSERT INTO guests VALUES (2, 'c', 'B');
 -- their values go to no service, and their claims follow the rows only
 CREATE SERVER elsewhere FOREIGN DATA WRAPPER claims_service OPTIONS (host 'localhost', dbname 'elsewhere');
 SELECT t.call(format($$SELECT claims.automatic(%s, 'elsewhere', '{emails}')$$, (SELECT cell_id FROM claims.automatic_service)));
-SELECT t.call(format($$SELECT claims.begin_update(%s, '[]', '[{"bucket": {"type": "emails", "value": "b"}}]')$$, (SELECT cell_id FROM claims.automatic_service)));
-SELECT t.call(format($$SELECT claims.begin_first(%s, '[{"create_records": [{"bucket": {"type": "emails", "value": "z"}, "subject": {"type": 1, "id": 1}, "source": {"type": 1, "id": 1}}]}]')$$,
+SELECT t.call(format($$SELECT claims.begin_update(%s, '[]', '[{"bucket": {"type": "emails", "value": "b"}}]')$$,
+                     (SELECT cell_id FROM claims.automatic_service)));
+SELECT t.call(format($$SELECT claims.begin_first(%s, '[{"create_records": [{"bucket": {"type": "emails", "value": "z"},
+                                                                            "subject": {"type": 1, "id": 1},
+                                                                            "source": {"type": 1, "id": 1}}]}]')$$,
                      (SELECT cell_id FROM claims.automatic_service)));
 BEGIN; INSERT INTO people VALUES (2, 'sent by hand', 'by hand'); SELECT * FROM claims.pending_batch(); ROLLBACK; DROP SERVER elsewhere;
 SELECT claims.drop_unique('names', 'test');
