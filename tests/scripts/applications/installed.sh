@@ -10,7 +10,7 @@ example() {
   ( unset CLAIMS_BINDIR PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD
     PG_CONFIG=${PG_OF:-$bindir/pg_config} PATH=$CLAIMS_TMP/bin:$PATH "$CLAIMS_ROOT/scripts/example" "$@" >"$CLAIMS_TMP/out" 2>&1 ) || echo "ended with $?"
 }
-lines=$(grep -oE '`scripts/example [a-z]+`' "$CLAIMS_ROOT/examples/README.md" | sed -E 's/.* ([a-z]+)`/\1/' | sort)
+lines=$(grep -oE '`scripts/example [a-z_]+`' "$CLAIMS_ROOT/examples/README.md" | sed -E 's/.* ([a-z_]+)`/\1/' | sort)
 folders=$(cd "$CLAIMS_ROOT/examples" && for folder in */; do case $folder in node/ | compose/) ;; *) echo "${folder%/}" ;; esac; done | sort)
 expect 'a line for each example that it runs' "$lines" "$folders"
 # without_line FOLDER...: the folders whose README lacks the line.
@@ -18,7 +18,10 @@ without_line() { local folder; for folder in "$@"; do grep -qsxF "scripts/exampl
 expect 'the README of each has the line' "$(without_line $folders)" ''
 expect 'of others none' "$(without_line node nothing)" $'node\nnothing'
 expect 'psql' "$(example psql)$(grep -cE '^ gitlab +\| ACTIVE +\| north' "$CLAIMS_TMP/out")" 1
-if python3 -c 'import psycopg' 2>/dev/null; then expect 'python' "$(example python)$(cat "$CLAIMS_TMP/out")" ''; fi
+if python3 -c 'import psycopg' 2>/dev/null || /usr/bin/python3 -c 'import psycopg' 2>/dev/null; then
+  expect 'python' "$(example python)$(cat "$CLAIMS_TMP/out")" $'gitlab-org: saved\n{\'committed\': 0, \'rolled back\': 0}'
+  expect 'held_keys' "$(example held_keys)$(grep -cE '^[abc]: free, [0-9]+ steps done$' "$CLAIMS_TMP/out")" 3
+fi
 if /usr/bin/python3 -c 'import django, psycopg2' 2>/dev/null; then expect 'an application' "$(example django)" ''; fi
 expect 'an example that there is not' "$(example nothing)" 'ended with 1'
 printf '#!/bin/sh\ncase $1 in --version) echo "PostgreSQL %s.0" ;; *) echo /nowhere ;; esac\n' "$PG_MAJOR" >"$CLAIMS_TMP/bin/pg_config"
