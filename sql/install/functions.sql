@@ -29,9 +29,10 @@ COMMENT ON FUNCTION claims.begin_update(bigint, jsonb, jsonb, uuid, xid8, boolea
     'bucket in both lists is replaced. skip_missing: destroys whose claims are missing, of another cell, subject or source are left out, and '
     'the payload lists them. Conflicts are errors (42501, P0002, 23505, 55P03) with all of them as JSON in DETAIL. Locks the lease''s '
     'key, then the created buckets'' keys, then the destroyed claims'' rows, each in order; waits claims.wait_timeout at most.';
-COMMENT ON FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8, boolean) IS
+COMMENT ON FUNCTION claims.begin_update_text(bigint, text, text, uuid, xid8, boolean, text, text) IS
     'Like begin_update, with the lists as texts of JSON, which are read faster: for clients that send many records. 22P02 for a text that is not '
-    'JSON.';
+    'JSON. context and cell_role are kept with the lease; NULL: those of the session''s settings claims.context and claims.cell_role. They are '
+    'the client''s word, no identity, and no part of the request.';
 COMMENT ON FUNCTION claims.try_begin_update(bigint, jsonb, jsonb, uuid, xid8, boolean) IS
     'Like begin_update, but returns conflicts (lease_uuid NULL, conflicts as JSON) instead of raising an error, so the caller''s transaction '
     'continues. A batch with conflicts leaves no rows and no locks.';
@@ -82,7 +83,8 @@ COMMENT ON FUNCTION claims.read_after(uuid, interval) IS
     'nothing.';
 COMMENT ON FUNCTION claims.list_leases(bigint, text, int, timestamptz) IS
     'Outstanding leases of a cell (NULL: of all cells, administrators only), oldest first, max_results at a time and at most 16 MiB of payload. '
-    'To continue, pass the last row''s cursor as after; no row: there are no more. created_after leaves out older ones. Locks nothing.';
+    'To continue, pass the last row''s cursor as after; no row: there are no more. created_after leaves out older ones. context and cell_role are the '
+    'client''s word, no identity. Locks nothing.';
 COMMENT ON FUNCTION claims.list_records(bigint, text, text, int, text, text, text[], boolean) IS
     'Claims of a cell by source type number, source id (by length, then bytewise) and bucket, max_results at a time; optionally of one source '
     'type, of source ids above source_id_gt and up to source_id_lte, and of some bucket types. With whole_sources a page ends after a source''s '
@@ -178,8 +180,8 @@ COMMENT ON FUNCTION claims.skip_capture(text) IS
     'captured; foreign keys and other triggers work. For administrators. Locks nothing.';
 COMMENT ON FUNCTION claims.lease_details(uuid, text, text) IS
     'An outstanding lease by its uuid, or by a bucket that it holds: its cell, the role that may act for that, its age, and its names as the '
-    'request spelled them. A transfer that has not ended is shown without names. No row: there is none. For administrators and the lease''s cell. '
-    'Locks nothing, works on a hot standby.';
+    'request spelled them. A transfer that has not ended is shown without names. No row: there is none. context and cell_role are the client''s '
+    'word, no identity. For administrators and the lease''s cell. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.force_rollback(bigint, uuid, text) IS
     'Rolls back an outstanding lease whose cell cannot, and returns {"lease_uuid", "cell_id", "cell_xid", "freed", "kept"}, with the names that '
     'are free now. If the cell''s transaction has committed, its names are then free although rows use them: look there first. P0002 unless '
@@ -221,9 +223,21 @@ COMMENT ON FUNCTION claims.change_cursor() IS
     'The cursor of the last change that claims.list_changes() can return now: where a new reader begins. For readers. Locks nothing, works on a '
     'hot standby.';
 COMMENT ON FUNCTION claims.bucket_history(text, text) IS
-    'Which cell had a name when, as far as the change feed reaches back: one row for each period, oldest first. cell_id NULL: none; since NULL: '
-    'before the feed; until NULL: now. Reads the whole feed, about a second for some million changes, unless claims.change_sets has an index '
+    'Which cell had a name when, as far as the change feed or the audit log reaches back: one row for each period, oldest first. cell_id NULL: none; '
+    'since NULL: before that; until NULL: now. context and cell_role are the word of the client, no identity. Reads the whole feed, about a second for some million changes, unless claims.change_sets has an index '
     'USING gin (bucket_values), which makes every change cost more. For administrators. Locks nothing.';
+COMMENT ON FUNCTION claims.subject_history(text, text, text, int) IS
+    'The names that a subject has (what: holds, with the time when its claim was made) and what has happened to its names (create, destroy, replace: '
+    'another source, transfer), as far as claims.audit_log reaches back, newest first, max_results at a time. To continue, pass the last row''s '
+    'cursor as after. context and cell_role are the word of the client, no identity. Reads all claims, about a '
+    'second for ten million, since an index on subjects would cost every begin. For administrators. Locks nothing, works on a hot standby.';
+COMMENT ON FUNCTION claims.erase_name(text, text, text) IS
+    'Replaces a name that nobody has by a keyed hash, in all that this database keeps beyond the end of a claim, and returns the places with their '
+    'numbers of rows. Call it at the service and in each cell. The hash is the same for one name, until claims.forget_erasure_key(). 55000 while the '
+    'name is owned, leased or reserved. Not for distributed tables. For administrators. Locks the name, as a begin does, and the rows it changes.';
+COMMENT ON FUNCTION claims.forget_erasure_key(text) IS
+    'Deletes the key of claims.erase_name(), so that nobody can compute what a name was replaced by; true: there was one. Later erasures use a new '
+    'key. For administrators. Locks the row of the key.';
 COMMENT ON FUNCTION claims.purge_changes(interval) IS
     'Deletes changes older than older_than from the beginning of the feed, up to the first younger one, and returns how many; never changes that '
     'readers cannot get yet. Locks the row of claims.change_horizon, and does nothing if another session has locked it; does not wait. For '

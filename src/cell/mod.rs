@@ -8,6 +8,7 @@ pub mod capture;
 pub mod claimed;
 pub mod client;
 pub mod epoch;
+mod erasure;
 pub mod errors;
 mod id_sequences;
 pub mod ids;

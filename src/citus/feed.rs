@@ -78,7 +78,7 @@ struct NamedSet {
 
 impl Record for NamedSet {
     fn read(row: &Row) -> Self {
-        NamedSet { set: StoredSet::read(row), two_phase: row.field("two_phase", &mut (11..)) }
+        NamedSet { set: StoredSet::read(row), two_phase: row.field("two_phase", &mut (13..)) }
     }
 }
 
@@ -107,7 +107,8 @@ query! {
                                ORDER BY s.xid DESC, s.id DESC LIMIT 1) l ON true");
     /// Returns rows of an era from row `row_id` of a transaction on. All but the last one have at most `changes` changes together.
     fn rows_from(era: i32, xid: Xid8, row_id: i64, bucket_type: Option<i32>, changes: i64) -> Vec<NamedSet> = [Caller Anywhere] concat!(
-        "SELECT p.xid, p.id, p.at, p.op, p.old_cell_id, p.new_cell_id, p.lease_uuid, p.actor::text, p.bucket_types, p.bucket_values, p.two_phase
+        "SELECT p.xid, p.id, p.at, p.op, p.old_cell_id, p.new_cell_id, p.lease_uuid, p.actor::text, p.bucket_types, p.bucket_values, p.context,
+                p.cell_role, p.two_phase
            FROM (SELECT f.*, sum(cardinality(f.bucket_values)) OVER (ORDER BY f.xid, f.id) - cardinality(f.bucket_values) AS before
                    FROM (SELECT s.* FROM claims.change_sets s
                           WHERE s.era = :era AND (s.xid, s.id) >= (:xid, :row_id) AND ", decided!(), "
@@ -115,7 +116,7 @@ query! {
                           ORDER BY s.xid, s.id LIMIT :changes) f) p
           WHERE p.before < :changes ORDER BY p.xid, p.id");
     fn changes_of_bucket(bucket_type: i32, bucket_value: &str) -> Vec<BucketChange> = [Caller Anywhere]
-        "SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text
+        "SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text, s.context, s.cell_role
            FROM claims.change_sets s
           CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth)
           WHERE s.bucket_values @> ARRAY[:bucket_value COLLATE \"C\"] AND n.bucket_type = :bucket_type AND n.bucket_value = :bucket_value
@@ -216,19 +217,20 @@ struct Common {
 fn put(connection: &Connection, common: &Common, rows: &[(i64, (&ChangeSet, &[&Bucket]))]) {
     let (xid, at, actor_name, era, two_phase) = (1, 2, 3, 4, 5);
     let row = |nth: usize| {
-        let column = |column: usize| 5 + 7 * nth + column;
-        let [id, op, old, new, lease, types, values] = [1, 2, 3, 4, 5, 6, 7].map(column);
+        let column = |column: usize| 5 + 9 * nth + column;
+        let [id, op, old, new, lease, types, values, context, cell_role] = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(column);
         format!(
-            "(${xid}, ${id}, ${at}, ${op}, ${old}, ${new}, ${lease}, ${actor_name}::name, ${types}, ${values}, ${era}, ${two_phase})"
+            "(${xid}, ${id}, ${at}, ${op}, ${old}, ${new}, ${lease}, ${actor_name}::name, ${types}, ${values}, ${era}, ${two_phase}, \
+             ${context}, ${cell_role})"
         )
     };
     let text = format!(
         "INSERT INTO claims.change_sets
-                (xid, id, at, op, old_cell_id, new_cell_id, lease_uuid, actor, bucket_types, bucket_values, era, two_phase)
+                (xid, id, at, op, old_cell_id, new_cell_id, lease_uuid, actor, bucket_types, bucket_values, era, two_phase, context, cell_role)
          VALUES {}",
         (0..rows.len()).map(row).collect::<Vec<_>>().join(", ")
     );
-    let each = |(number, (set, buckets)): &(i64, (&ChangeSet, &[&Bucket]))| -> [Value; 7] {
+    let each = |(number, (set, buckets)): &(i64, (&ChangeSet, &[&Bucket]))| -> [Value; 9] {
         let types = buckets.iter().map(|bucket| bucket.bucket_type).collect::<Vec<i32>>();
         let values = buckets.iter().map(|bucket| &*bucket.value).collect::<Vec<&str>>();
         [
@@ -239,6 +241,8 @@ fn put(connection: &Connection, common: &Common, rows: &[(i64, (&ChangeSet, &[&B
             set.cause.into(),
             types.into(),
             values.into(),
+            set.attribution.context.as_deref().into(),
+            set.attribution.cell_role.as_deref().into(),
         ]
     };
     let shared: [Value; 5] =

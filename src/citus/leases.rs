@@ -24,7 +24,7 @@ macro_rules! end {
             "DELETE FROM claims.claim_leases l WHERE ",
             $which,
             " AND l.creator_id = :cell_id
-             RETURNING l.uuid, l.payload -> 'create_records' AS creates, l.payload -> 'destroy_records' AS destroys,
+             RETURNING l.uuid, l.payload -> 'create_records' AS creates, l.payload -> 'destroy_records' AS destroys, l.context, l.cell_role,
                        claims.put_outcome_on_node(l.uuid, l.creator_id, l.request_digest, :shard, :outcome, :at)"
         )
     };
@@ -33,8 +33,8 @@ macro_rules! end {
 macro_rules! insert {
     ($returning:literal) => {
         concat!(
-            "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
-             VALUES (:lease, :cell_id, :at, :at, :payload, :request_digest, :cell_xid) RETURNING ",
+            "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid, context, cell_role)
+             VALUES (:lease, :cell_id, :at, :at, :payload, :request_digest, :cell_xid, :context, :cell_role) RETURNING ",
             $returning
         )
     };
@@ -59,11 +59,15 @@ query! {
     /// Like [`end_one`], for several leases of one shard.
     fn end_some(leases: &[Uuid], cell_id: i64, shard: i64, outcome: &str, at: Moment) -> Vec<EndedRow> = [Statement Anywhere]
         end!("l.uuid = ANY (:leases)");
-    fn insert(lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>) = [Statement OneShard]
+    fn insert(
+        lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>, context: Option<&str>,
+        cell_role: Option<&str>,
+    ) = [Statement OneShard]
         insert!("claims.is_current_shard(tableoid)");
     /// Inserts a lease, and claims in shards of its node. Returns the number of claims.
     fn insert_with_claims(
-        lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>, parts: &[i32], shards: &[i64];
+        lease: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>, context: Option<&str>,
+        cell_role: Option<&str>, parts: &[i32], shards: &[i64];
         ..new: NewClaims
     ) -> Vec<i32> = [Statement OneShard] insert!(
         "claims.create_on_node(uuid::text, ARRAY[:lease::text], :parts, :shards, :lease, :cell_id, :at, :uuid, :bucket_type, :bucket_value,
@@ -76,16 +80,20 @@ query! {
 
 /// Inserts a lease. An existing uuid is a unique violation.
 pub fn put_lease(connection: &Connection, lease: &NewLease) {
-    let digest = lease.stored_digest();
-    insert(connection, lease.uuid, lease.cell_id, lease.made_at, lease.payload.clone(), &digest, lease.cell_xid);
+    let (payload, digest) = (lease.payload.clone(), lease.stored_digest());
+    let (context, cell_role) = (lease.attribution.context.as_deref(), lease.attribution.cell_role.as_deref());
+    insert(connection, lease.uuid, lease.cell_id, lease.made_at, payload, &digest, lease.cell_xid, context, cell_role);
 }
 
 /// Inserts a lease and claims that it creates, which are in these shards of the lease's node. Returns how many claims were written.
 pub fn put_with_claims(connection: &Connection, lease: &NewLease, shards: &[i64], claims: &[&Claim]) -> Vec<i32> {
     let (payload, digest, parts) = (lease.payload.clone(), lease.stored_digest(), vec![1; shards.len()]);
     let NewLease { uuid, cell_id, made_at, cell_xid, .. } = *lease;
+    let (context, cell_role) = (lease.attribution.context.as_deref(), lease.attribution.cell_role.as_deref());
     let new = NewClaims::of(claims);
-    insert_with_claims(connection, uuid, cell_id, made_at, payload, &digest, cell_xid, &parts, shards, new)
+    insert_with_claims(
+        connection, uuid, cell_id, made_at, payload, &digest, cell_xid, context, cell_role, &parts, shards, new,
+    )
 }
 
 /// Fences an unknown lease. Returns `false` if the lease is known by now.

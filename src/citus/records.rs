@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 
-use claims_model::Bucket;
+use claims_model::{Bucket, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
 
 use super::cluster::Citus;
 use super::transfer_locations::{self, TransferLocation};
-use crate::service::claims::{ClaimPart, PageEnd, PageStart, StoredClaim, TRANSFERRING, read_page, values_by_type};
+use crate::service::claims::{
+    ClaimPart, PageEnd, PageStart, StoredClaim, SubjectPlace, TRANSFERRING, read_page, values_by_type,
+};
 use crate::service::read::RecordTables;
-use pg::query::query;
+use pg::clock::Moment;
+use pg::query::{query, scan};
 use pg::spi::{self, Connection};
 use pg::uuid::from_pg_uuid;
 
@@ -72,15 +75,34 @@ query! {
         "SELECT DISTINCT c.source_type FROM claims.claims c WHERE c.creator_id = ANY (:cells) AND c.source_type >= :first ORDER BY 1";
 }
 
+scan! {
+    /// Passes at most `most` owned claims of a subject before a position, newest first, with the cells under which they are stored.
+    fn claims_of(subject_type: i32, subject_id: &str, at: Moment, bucket_type: i32, bucket_value: &str, most: i64) -> StoredClaim = [Caller]
+        concat!(claims!("c.subject_type = :subject_type AND c.subject_id = :subject_id AND c.status IN (1, 3, 4) AND c.creator_id <> -1
+           AND (c.created_at, c.bucket_type, c.bucket_value) < (:at, :bucket_type, :bucket_value)"),
+         " ORDER BY c.created_at DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most");
+}
+
 impl RecordTables for Citus {
+    fn claims_of_subject(
+        &self,
+        connection: &Connection,
+        subject: &Reference,
+        before: &SubjectPlace,
+        most: i64,
+    ) -> Vec<StoredClaim> {
+        let SubjectPlace { created_at, bucket_type, bucket_value } = before;
+        let mut found: Vec<StoredClaim> = Vec::new();
+        let each = &mut |claim| found.push(claim);
+        claims_of(connection, subject.type_id, &subject.id, *created_at, *bucket_type, bucket_value, most, each);
+        located(connection, found)
+    }
+
     fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
         let of_type = |(bucket_type, values): (i32, Vec<&str>)| by_value(connection, bucket_type, &values);
         let stored: Vec<_> = values_by_type(buckets).into_iter().flat_map(of_type).collect();
-        let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
-        let locations = transfer_locations::locations(connection, held.map(from_pg_uuid).collect());
-        let cell_of = |transfer: PgUuid| locations.get(&from_pg_uuid(transfer)).map(|location| location.cell_id);
-        let found: HashMap<Bucket, StoredClaim> =
-            stored.into_iter().map(|claim| (claim.bucket(), claim.located(cell_of))).collect();
+        let located = located(connection, stored).into_iter();
+        let found: HashMap<Bucket, StoredClaim> = located.map(|claim| (claim.bucket(), claim)).collect();
         buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
     }
 
@@ -103,6 +125,14 @@ impl RecordTables for Citus {
         let bucket = Bucket { bucket_type, value: bucket_value.into() };
         spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop())
     }
+}
+
+/// Returns claims with the cells that they are at.
+fn located(connection: &Connection, stored: Vec<StoredClaim>) -> Vec<StoredClaim> {
+    let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
+    let locations = transfer_locations::locations(connection, held.map(from_pg_uuid).collect());
+    let cell_of = |transfer: PgUuid| locations.get(&from_pg_uuid(transfer)).map(|location| location.cell_id);
+    stored.into_iter().map(|claim| claim.located(cell_of)).collect()
 }
 
 /// Reads a section of a page: the cell's own claims, and those that transfers have brought, which are stored under other cells.

@@ -7,7 +7,7 @@ use claims_model::Bucket;
 use super::cluster::Citus;
 use super::keys::by_shard;
 use crate::service::admin::ReleaseTables;
-use crate::service::claims::{BucketRow, values_by_type};
+use crate::service::claims::{BucketRow, OwnedName, OwnedRow, values_by_type};
 use pg::query::query;
 use pg::spi::Connection;
 
@@ -15,8 +15,8 @@ query! {
     fn free(cell_id: i64, most: i64) -> Vec<BucketRow> = [Latest Anywhere]
         "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = :cell_id AND c.status = 1 LIMIT :most";
     /// Locks claims with these values, which are all in one shard.
-    fn lock_free(cell_id: i64, bucket_values: &[&str]) -> Vec<BucketRow> = [Statement Anywhere]
-        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c
+    fn lock_free(cell_id: i64, bucket_values: &[&str]) -> Vec<OwnedRow> = [Statement Anywhere]
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
           WHERE c.bucket_value = ANY (:bucket_values) AND c.creator_id = :cell_id AND c.status = 1 FOR UPDATE SKIP LOCKED";
     /// Deletes locked claims of one shard.
     fn delete_free(cell_id: i64, bucket_values: &[&str], bucket_type: i32) = [Statement Anywhere]
@@ -28,9 +28,9 @@ query! {
 const NAMES: usize = 500;
 
 impl ReleaseTables for Citus {
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<Bucket<'static>> {
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<OwnedName> {
         let limit = usize::try_from(limit).unwrap_or(0);
-        let (mut released, mut passed_over): (Vec<Bucket>, HashSet<Bucket>) = (Vec::new(), HashSet::new());
+        let (mut released, mut passed_over): (Vec<OwnedName>, HashSet<Bucket>) = (Vec::new(), HashSet::new());
         while released.len() < limit {
             let wanted = limit - released.len();
             // Enough to find claims that were not skipped, if there are any.
@@ -43,7 +43,8 @@ impl ReleaseTables for Citus {
             }
             for part in parts(connection, &chosen) {
                 let locked = release_part(connection, cell_id, &part);
-                passed_over.extend(part.into_iter().filter(|bucket| !locked.contains(bucket)).cloned());
+                let is_locked = |bucket: &Bucket| locked.iter().any(|name| name.bucket == *bucket);
+                passed_over.extend(part.into_iter().filter(|bucket| !is_locked(bucket)).cloned());
                 released.extend(locked);
             }
         }
@@ -64,16 +65,16 @@ fn parts<'b>(connection: &Connection, buckets: &'b [Bucket<'static>]) -> Vec<Vec
         .collect()
 }
 
-fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]) -> HashSet<Bucket<'static>> {
+fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]) -> Vec<OwnedName> {
     let values: Vec<&str> = part.iter().map(|bucket| &*bucket.value).collect();
     let wanted: HashSet<&Bucket> = part.iter().copied().collect();
-    let locked: HashSet<Bucket> = lock_free(connection, cell_id, &values)
+    let locked: Vec<OwnedName> = lock_free(connection, cell_id, &values)
         .into_iter()
-        .map(Bucket::from)
+        .map(OwnedName::from)
         // A value may be a name of several types.
-        .filter(|bucket| wanted.contains(bucket))
+        .filter(|name| wanted.contains(&name.bucket))
         .collect();
-    for (bucket_type, values) in values_by_type(&locked) {
+    for (bucket_type, values) in values_by_type(locked.iter().map(|name| &name.bucket)) {
         delete_free(connection, cell_id, &values, bucket_type);
     }
     locked

@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 
+use claims_model::Bucket;
+use claims_model::attribution::Attribution;
 use claims_model::cursor::ClaimCursor;
 use claims_model::transfer::Seal;
-use claims_model::{Bucket, Types};
 use uuid::Uuid;
 
 use super::cluster::Citus;
@@ -14,8 +15,7 @@ use super::keys::by_shard;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::modes::EVERYBODY;
-use crate::service::audit::{AuditRow, audit_log};
-use crate::service::claims::{BucketRow, values_by_type};
+use crate::service::claims::{OwnedName, OwnedRow, values_by_type};
 use crate::service::feed::{Change, ChangeSet, FeedTables};
 use crate::service::transfer::transfers::{self, WRITERS};
 use crate::service::transfer::{LockedTransfer, OpenWriters, STEP, StepStart, Transfer, TransferStep, TransferTables};
@@ -89,8 +89,9 @@ query! {
     fn release(transfer: Uuid, from_cell: i64, at: Moment, bucket_type: i32, bucket_values: &[&str], cell_id: i64) -> usize
         = [Statement Anywhere]
         change!("c.status = 4 AND c.lease_uuid = :transfer", "creator_id = :cell_id, status = 1, lease_uuid = NULL");
-    fn all_held(transfer: Uuid, from_cell: i64) -> Vec<BucketRow> = [Latest Anywhere]
-        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c WHERE c.creator_id = :from_cell AND c.status = 4 AND c.lease_uuid = :transfer";
+    fn all_held(transfer: Uuid, from_cell: i64) -> Vec<OwnedRow> = [Latest Anywhere]
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
+          WHERE c.creator_id = :from_cell AND c.status = 4 AND c.lease_uuid = :transfer";
     /// Inserts the key of an existing transfer on every node, which changes nothing. It conflicts with a transaction that has
     /// inserted the row on a node that has not recovered yet. There the row is invisible, and every change would miss it.
     fn pass_key(transfer: Uuid, from_cell: i64, to_cell: i64, nobody: &str) = [Statement Anywhere]
@@ -159,19 +160,8 @@ impl TransferTables for Citus {
         change(connection, found, release)
     }
 
-    fn audit_moved(&self, connection: &Connection, types: &Types, transfer: &Transfer, like: &AuditRow) {
-        for portion in held(connection, transfer).chunks(1000) {
-            let name = |bucket: &Bucket| types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
-            audit_log::record(
-                connection,
-                &[AuditRow {
-                    ops: vec![Change::Transfer(transfer.from_cell, transfer.to_cell).op(); portion.len()],
-                    bucket_types: portion.iter().map(name).collect(),
-                    bucket_values: portion.iter().map(|bucket| &*bucket.value).collect(),
-                    ..like.clone()
-                }],
-            );
-        }
+    fn each_held(&self, connection: &Connection, transfer: &Transfer, size: usize, each: &mut dyn FnMut(&[OwnedName])) {
+        held(connection, transfer).chunks(size).for_each(each);
     }
 
     fn write_transfers(&self, write: &mut dyn FnMut()) {
@@ -188,10 +178,15 @@ impl TransferTables for Citus {
         Ok(found)
     }
 
-    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
+    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, [from, to]: [i64; 2], attribution: Attribution) {
         let held = held(connection, transfer);
         let change = Change::Transfer(from, to);
-        let set = ChangeSet { change, cause: Some(transfer.uuid), buckets: held.iter().collect() };
+        let set = ChangeSet {
+            change,
+            cause: Some(transfer.uuid),
+            buckets: held.iter().map(|name| &name.bucket).collect(),
+            attribution,
+        };
         let _waits = LockWaits::limit(FEED_LOCK_TIMEOUT_MS);
         let Ok(()) = Call::over(connection).bounded(|| {
             self.tell(connection, &[set], Moment::now());
@@ -255,6 +250,6 @@ fn change(connection: &Connection, found: Vec<Found>, mut change: impl FnMut(i32
 }
 
 /// Returns all claims that the transfer holds, in no order.
-pub(super) fn held(connection: &Connection, transfer: &Transfer) -> Vec<Bucket<'static>> {
-    all_held(connection, transfer.uuid, transfer.from_cell).into_iter().map(Bucket::from).collect()
+pub(super) fn held(connection: &Connection, transfer: &Transfer) -> Vec<OwnedName> {
+    all_held(connection, transfer.uuid, transfer.from_cell).into_iter().map(OwnedName::from).collect()
 }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod admin_action;
 pub mod admin_log;
 pub mod arguments;
+pub mod attribution;
 pub mod audit_id;
 pub mod call;
 pub mod catalog;

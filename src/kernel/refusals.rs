@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use zerocopy::FromBytes;
 
+use super::attribution;
 use super::audit_id::next_id;
 use super::pace;
 use super::settings::{self, Audit};
@@ -221,11 +222,14 @@ pub fn record(
         ("application_name", json!(session::application_name())),
     ];
     described.extend(common.map(|(name, value)| (name.to_owned(), value)));
+    let said = attribution::of_session();
+    described.entry("context").or_insert_with(|| json!(said.context));
+    described.entry("cell_role").or_insert_with(|| json!(said.cell_role));
     push(of, cut(described, MAX_BYTES).as_bytes());
 }
 
 /// The members of a description that are lists with an element for each conflict.
-const LISTS: [&str; 3] = ["ops", "bucket_types", "bucket_values"];
+const LISTS: [&str; 5] = ["ops", "bucket_types", "bucket_values", "subjects", "sources"];
 
 /// Returns a description as text of at most so many bytes. Leaves out the last conflicts, and then all members but the common ones, so
 /// that what remains is valid JSON. Escaped control characters take six bytes each.

@@ -8,7 +8,17 @@ use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 
 const NO_UNIT: GucFlags = GucFlags::empty();
 
-/// Declares each setting: a function of pgrx, the variable, its default, the limits of an integer, who may change it, its unit, and
+/// Defines a setting when the library is loaded.
+macro_rules! define {
+    (define_line_guc: $name:expr, $short:expr, $long:expr, $variable:ident, [], Userset, $unit:expr) => {
+        pg::settings::define_line([$name, $short, $long], &$variable)
+    };
+    ($define:ident: $name:expr, $short:expr, $long:expr, $variable:ident, [$($limit:expr),*], $context:ident, $unit:expr) => {
+        GucRegistry::$define($name, $short, $long, &$variable, $($limit,)* GucContext::$context, $unit)
+    };
+}
+
+/// Declares each setting: a function of pgrx, or define_line_guc, the variable, its default, the limits of an integer, who may change it, its unit, and
 /// the name and texts that users see.
 macro_rules! settings {
     ($(
@@ -19,7 +29,7 @@ macro_rules! settings {
 
         /// Defines every setting. Called once, when the library is loaded.
         pub fn define() {
-            $(GucRegistry::$define($name, $short, $long, &$variable, $($limit,)* GucContext::$context, $unit);)+
+            $(define!($define: $name, $short, $long, $variable, [$($limit),*], $context, $unit);)+
         }
     };
 }
@@ -54,6 +64,14 @@ settings! {
         c"claims.lease_priority",
         c"The priority among the calls that wait for a name.",
         c"A priority of one counts like waiting for a second. Above 0 only as far as claims.set_cell_limits() allows the cell.";
+    define_line_guc CONTEXT: Option<CString> = None, [], Userset, NO_UNIT,
+        c"claims.context",
+        c"What the application says about who acts and why, for example user 42 via /admin, request 7f3.",
+        c"At most 256 bytes without control characters. Kept with each lease, in claims.audit_log and in the change feed. It is the client's word, and no identity.";
+    define_line_guc CELL_ROLE: Option<CString> = None, [], Userset, NO_UNIT,
+        c"claims.cell_role",
+        c"What a cell says about which role of its own database acts, for calls that reach the service.",
+        c"Cells with the extension send the role that has logged in by themselves. At most 256 bytes without control characters. It is the client's word, and no identity.";
     define_int_guc MAX_LEASE_WAITERS: i32 = 1024, [0, 1024], Sighup, NO_UNIT,
         c"claims.max_lease_waiters",
         c"How many calls of this server wait for names at the same time.",
@@ -239,6 +257,16 @@ pub fn lease_wait_of_save() -> Duration {
 
 pub fn lease_priority() -> i32 {
     LEASE_PRIORITY.get()
+}
+
+/// Returns what the application says about who acts and why; `None` if nothing.
+pub fn context() -> Option<CString> {
+    CONTEXT.get().filter(|text| !text.is_empty())
+}
+
+/// Returns what a cell says about its role; `None` if nothing.
+pub fn cell_role() -> Option<CString> {
+    CELL_ROLE.get().filter(|text| !text.is_empty())
 }
 
 pub fn max_lease_waiters() -> usize {

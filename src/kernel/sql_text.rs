@@ -22,4 +22,11 @@ macro_rules! is_row {
     };
 }
 
-pub(crate) use is_row;
+/// What the session says about who acts: the columns context and cell_role of a row that a statement writes.
+macro_rules! said {
+    () => {
+        "NULLIF(current_setting('claims.context', true), ''), NULLIF(current_setting('claims.cell_role', true), '')"
+    };
+}
+
+pub(crate) use {is_row, said};

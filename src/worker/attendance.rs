@@ -31,7 +31,9 @@ use crate::cell::wakeup::take_wakeup_slot;
 use crate::cell::workers::{self, Duty};
 use crate::kernel::call::Call;
 use crate::kernel::pass_log::{Failure, Pass};
+use crate::kernel::settings::Audit;
 use crate::kernel::{schema, settings, tables, version};
+use crate::service::audit::audit_log;
 use pg::background::{self, transaction};
 use pg::spi::{self, Connection};
 use pg::{activity, extension};
@@ -43,6 +45,8 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(300);
 /// How often the worker looks how many ids are left, while there are sequences that draw from ranges.
 const IDS_INTERVAL: Duration = Duration::from_secs(5);
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
+/// The interval of merging search keys. Histories read those that are not merged one by one.
+const INDEX_INTERVAL: Duration = Duration::from_secs(60);
 /// How often the worker searches if no slot for wake-ups is free, so that no commit wakes it.
 const UNWOKEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the verifying worker checks for other cells, since no commit wakes it.
@@ -154,7 +158,11 @@ fn readiness() -> Readiness {
 /// Returns the jobs of a worker. The worker of the whole database also purges.
 fn jobs(duty: Duty, has_database: bool, cells: &[Attended]) -> Vec<Job> {
     match duty {
-        Duty::Recovery => recovery_jobs(cells).chain(has_database.then_some(Job::Purge)).collect(),
+        Duty::Recovery => {
+            let is_audited = has_database && settings::audit() != Audit::Off;
+            let of_database = [has_database.then_some(Job::Purge), is_audited.then_some(Job::Index)];
+            recovery_jobs(cells).chain(of_database.into_iter().flatten()).collect()
+        }
         Duty::Verification if cells.is_empty() || settings::verify_interval().is_none() => Vec::new(),
         Duty::Verification => verification_jobs(cells, &transaction(|| spi::connect(declared::source_types))),
     }
@@ -258,6 +266,7 @@ fn interval(job: &Job) -> Duration {
         Job::Show(..) => NOTE_INTERVAL,
         Job::Verify(..) => settings::verify_interval().unwrap_or(PURGE_INTERVAL),
         Job::Purge => PURGE_INTERVAL,
+        Job::Index => INDEX_INTERVAL,
     }
 }
 
@@ -298,5 +307,9 @@ fn run_job(transactions: &OwnTransactions, job: &Job) -> Result<RoundEnd, Failur
             Ok(RoundEnd::of(task.slice(transactions)?))
         }
         Job::Purge => transactions.in_database(|connection| Ok(RoundEnd::of(purge::purge(&Call::over(connection))))),
+        Job::Index => transactions.in_database(|connection| {
+            audit_log::merge_search_keys(connection);
+            Ok(RoundEnd::of(true))
+        }),
     }
 }

@@ -20,6 +20,8 @@ pub enum Job {
     /// Verifies a source type of a cell at a service.
     Verify(i64, String, String),
     Purge,
+    /// Merges the pending entries of the index by which histories search the audit log.
+    Index,
 }
 
 impl Job {
@@ -32,13 +34,14 @@ impl Job {
             Job::Refill(..) => "refill",
             Job::Verify(..) => "verify",
             Job::Purge => "purge",
+            Job::Index => "index",
         }
     }
 
     /// Returns whether `claims.passes` has no row of a run that had nothing to do. It has one of the first run that succeeds after a
     /// failure.
     pub fn logs_failures_only(&self) -> bool {
-        matches!(self, Job::Settle(..) | Job::Refill(..))
+        matches!(self, Job::Settle(..) | Job::Refill(..) | Job::Index)
     }
 
     /// Returns its cell and source type.
@@ -48,7 +51,7 @@ impl Job {
                 (Some(*cell_id), None)
             }
             Job::Verify(cell_id, _, source_type) => (Some(*cell_id), Some(source_type)),
-            Job::Purge => (None, None),
+            Job::Purge | Job::Index => (None, None),
         }
     }
 
@@ -58,7 +61,7 @@ impl Job {
             Job::Settle(_, service) | Job::Reconcile(_, service) => Some(service),
             Job::Show(_, service) | Job::Refill(_, service) => Some(service),
             Job::Verify(_, service, _) => Some(service),
-            Job::Purge => None,
+            Job::Purge | Job::Index => None,
         }
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Batch<'a> {
         creates.chain(self.destroys.iter().map(|destroy| (Op::Destroy, &destroy.bucket)))
     }
 
-    fn new_claims(&self) -> impl Iterator<Item = &Claim<'a>> {
+    pub fn new_claims(&self) -> impl Iterator<Item = &Claim<'a>> {
         self.creates.iter().zip(&self.replaces).filter(|(_, replaces)| !**replaces).map(|(claim, _)| claim)
     }
 }

@@ -48,6 +48,21 @@ pub struct DiscrepancyPlace {
     pub nth: u32,
 }
 
+/// A cursor of `subject_history`, which continues before this event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCursor {
+    /// Microseconds of PostgreSQL's epoch.
+    pub at: i64,
+    pub event: HistoryEvent,
+}
+
+/// An event of a history at its moment. Claims that exist come before changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HistoryEvent {
+    Claim { bucket_type: i32, bucket_value: String },
+    Change { id: i64, nth: i64 },
+}
+
 /// A cursor that can be written as text and parsed.
 pub trait Cursor: Serialize + DeserializeOwned {
     /// The letter that distinguishes the cursors of different lists.
@@ -78,9 +93,26 @@ impl Cursor for LeaseCursor {
     const TAG: char = 'l';
 
     fn is_sound(&self) -> bool {
-        // The range of timestamptz: 4714 BC to 294276 AD.
-        (-211_813_488_000_000_000..9_223_371_331_200_000_000).contains(&self.created_at)
+        is_time(self.created_at)
     }
+}
+
+impl Cursor for HistoryCursor {
+    const TAG: char = 'h';
+
+    fn is_sound(&self) -> bool {
+        let is_name = |value: &str| !value.contains('\0') && !limits::is_longer_than(value, limits::BUCKET_VALUE_CHARS);
+        is_time(self.at)
+            && match &self.event {
+                HistoryEvent::Claim { bucket_value, .. } => is_name(bucket_value),
+                HistoryEvent::Change { .. } => true,
+            }
+    }
+}
+
+/// Returns whether a timestamptz can have this value: 4714 BC to 294276 AD.
+fn is_time(microseconds: i64) -> bool {
+    (-211_813_488_000_000_000..9_223_371_331_200_000_000).contains(&microseconds)
 }
 
 impl Cursor for ClaimCursor {

@@ -2,6 +2,7 @@
 //! conflicts, cursors. The extension supplies the tokens and reads the tables.
 #![forbid(unsafe_code)]
 
+pub mod attribution;
 pub mod backoff;
 pub mod batch;
 pub mod breaker;
@@ -14,8 +15,10 @@ pub mod digest;
 pub mod due;
 pub mod enforcement;
 pub mod epoch;
+pub mod erasure;
 pub mod feed;
 pub mod hash;
+pub mod history;
 mod holders;
 pub mod id;
 pub mod ids;

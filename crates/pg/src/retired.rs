@@ -56,6 +56,10 @@ retired! {
     try_begin_update_wrapper, pg_finfo_try_begin_update_wrapper => "try_begin_update";
     begin_first_wrapper, pg_finfo_begin_first_wrapper => "begin_first";
     get_records_2_wrapper, pg_finfo_get_records_2_wrapper => "get_records";
+    list_leases_wrapper, pg_finfo_list_leases_wrapper => "list_leases";
+    lease_details_wrapper, pg_finfo_lease_details_wrapper => "lease_details";
+    list_changes_wrapper, pg_finfo_list_changes_wrapper => "list_changes";
+    bucket_history_wrapper, pg_finfo_bucket_history_wrapper => "bucket_history";
     present_epoch_wrapper, pg_finfo_present_epoch_wrapper => "present_epoch";
     capture_requests_wrapper, pg_finfo_capture_requests_wrapper => "capture_requests";
 }

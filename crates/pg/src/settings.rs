@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::time::Instant;
 
+use pgrx::guc::{GucContext, GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 
 use super::nesting;
@@ -236,5 +237,66 @@ pub fn names(list: &CStr) -> Option<Vec<String>> {
         let count = if names.is_null() { 0 } else { (*names).length };
         let name = |at| CStr::from_ptr(pg_sys::list_nth(names, at).cast()).to_string_lossy().into_owned();
         Some((0..count).map(name).collect())
+    }
+}
+
+/// The most bytes of a setting with one line of text.
+pub const LINE_BYTES: usize = 256;
+
+/// Why a text is not a line that a setting may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoLine {
+    TooLong,
+    ControlCharacter,
+}
+
+/// Checks that a text has at most [`LINE_BYTES`] and no control characters.
+pub fn check_line(text: &[u8]) -> Result<(), NoLine> {
+    match text.len() > LINE_BYTES {
+        true => Err(NoLine::TooLong),
+        false if String::from_utf8_lossy(text).chars().any(char::is_control) => Err(NoLine::ControlCharacter),
+        false => Ok(()),
+    }
+}
+
+/// Defines a setting with one line of text that everybody may change: its name, and its short and its long description. SET raises 22023 for
+/// a value that does not pass [`check_line`].
+pub fn define_line([name, short, long]: [&'static CStr; 3], setting: &'static GucSetting<Option<CString>>) {
+    let (context, flags) = (GucContext::Userset, GucFlags::empty());
+    // SAFETY: the hook only reads the new value.
+    unsafe {
+        GucRegistry::define_string_guc_with_hooks(
+            name,
+            short,
+            long,
+            setting,
+            context,
+            flags,
+            Some(is_line),
+            None,
+            None,
+        );
+    }
+}
+
+/// The check hook of settings with one line of text.
+#[pgrx::pg_guard]
+unsafe extern "C-unwind" fn is_line(
+    value: *mut *mut std::ffi::c_char,
+    _extra: *mut *mut std::ffi::c_void,
+    _source: pg_sys::GucSource::Type,
+) -> bool {
+    // SAFETY: PostgreSQL passes a pointer to the new value, a C string or NULL. It frees the detail with the memory context of the error.
+    unsafe {
+        if (*value).is_null() {
+            return true;
+        }
+        let detail = match check_line(CStr::from_ptr(*value).to_bytes()) {
+            Ok(()) => return true,
+            Err(NoLine::TooLong) => c"It must have at most 256 bytes.",
+            Err(NoLine::ControlCharacter) => c"It must not have control characters.",
+        };
+        pg_sys::GUC_check_errdetail_string = pg_sys::pstrdup(detail.as_ptr());
+        false
     }
 }

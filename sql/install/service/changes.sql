@@ -16,6 +16,8 @@ CREATE TABLE claims.change_sets (
     bucket_values text[]      COLLATE "C" NOT NULL,
     era           int,
     two_phase     text        COLLATE "C",
+    context       text        COLLATE "C",
+    cell_role     text        COLLATE "C",
     PRIMARY KEY (xid, id)
 ) WITH (vacuum_truncate = off);
 COMMENT ON TABLE claims.change_sets IS
@@ -42,9 +44,14 @@ COMMENT ON COLUMN claims.change_sets.era IS
 COMMENT ON COLUMN claims.change_sets.two_phase IS
     'On distributed tables: the node that began the transaction, and its number there, which are in the names of all its prepared parts; NULL: it '
     'has no other parts.';
+COMMENT ON COLUMN claims.change_sets.context IS
+    'Who acted and why, as the client said (claims.context): its word, no identity. NULL: it said nothing.';
+COMMENT ON COLUMN claims.change_sets.cell_role IS
+    'The role of the cell''s own session, as the cell said: its word, no identity. NULL: it said nothing.';
 
 CREATE VIEW claims.changes AS
-    SELECT s.id + n.nth - 1 AS id, s.xid, s.at, s.op, n.bucket_type, n.bucket_value, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor
+    SELECT s.id + n.nth - 1 AS id, s.xid, s.at, s.op, n.bucket_type, n.bucket_value, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor,
+           s.context, s.cell_role
       FROM claims.change_sets s
      CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth);
 COMMENT ON VIEW claims.changes IS
@@ -59,10 +66,10 @@ COMMENT ON COLUMN claims.changes.new_cell_id IS 'The cell that has it from then 
 -- The changes of one bucket. Unlike statements of other calls it may use any plan: it reads the whole table, or an index that
 -- administrators have made.
 CREATE FUNCTION claims.changes_of(bucket_type int, bucket_value text)
-    RETURNS TABLE (at timestamptz, op text, old_cell_id bigint, new_cell_id bigint, lease_uuid uuid, actor name)
+    RETURNS TABLE (at timestamptz, op text, old_cell_id bigint, new_cell_id bigint, lease_uuid uuid, actor name, context text, cell_role text)
     LANGUAGE sql STABLE ROWS 10 SET search_path = pg_catalog, pg_temp SET enable_seqscan = on SET enable_bitmapscan = on SET jit = off
 AS $$
-    SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor
+    SELECT s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor, s.context, s.cell_role
       FROM claims.change_sets s
      CROSS JOIN LATERAL unnest(s.bucket_types, s.bucket_values) WITH ORDINALITY AS n (bucket_type, bucket_value, nth)
      WHERE s.bucket_values @> ARRAY[$2 COLLATE "C"] AND n.bucket_type = $1 AND n.bucket_value = $2

@@ -113,7 +113,9 @@ CREATE TABLE claims.claim_leases (
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     request_digest bytea,
-    cell_xid       xid8
+    cell_xid       xid8,
+    context        text        COLLATE "C",
+    cell_role      text        COLLATE "C"
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000, toast_tuple_target = 8160);
 -- A lease lives for milliseconds: compressing its payload costs more than the space is worth, and so does storing it out of line as long as it
@@ -130,6 +132,10 @@ COMMENT ON COLUMN claims.claim_leases.created_at IS 'When the lease was made (cl
 COMMENT ON COLUMN claims.claim_leases.updated_at IS 'When the lease last changed (clock time).';
 COMMENT ON COLUMN claims.claim_leases.request_digest IS 'SHA-256 of the normalized request: tells a repeat from another request.';
 COMMENT ON COLUMN claims.claim_leases.cell_xid IS 'pg_current_xact_id() of the cell''s local transaction, if the cell passed it.';
+COMMENT ON COLUMN claims.claim_leases.context IS
+    'Who acts and why, as the client of the begin says (claims.context): its word, no identity. NULL: it says nothing.';
+COMMENT ON COLUMN claims.claim_leases.cell_role IS
+    'The role of the cell''s own session, as the cell says (claims.cell_role): its word, no identity. NULL: it says nothing.';
 
 CREATE TABLE claims.lease_outcomes (
     lease_uuid     uuid        PRIMARY KEY,

@@ -20,7 +20,9 @@ CREATE  FUNCTION claims."begin_update_text"(
 	"destroy_records" TEXT DEFAULT '[]', /* Option < & str > */
 	"lease_uuid" uuid DEFAULT NULL, /* Option < PgUuid > */
 	"cell_xid" xid8 DEFAULT NULL, /* Option < Xid8 > */
-	"skip_missing" bool DEFAULT false /* Option < bool > */
+	"skip_missing" bool DEFAULT false, /* Option < bool > */
+	"context" TEXT DEFAULT NULL, /* Option < & str > */
+	"cell_role" TEXT DEFAULT NULL /* Option < & str > */
 ) RETURNS uuid /* Result < PgUuid, ErrorReport > */
  
 LANGUAGE c /* Rust */

@@ -25,7 +25,7 @@ use crate::cell::client::presented::{Presented, may_be_outdated};
 use crate::cell::errors::{CellError, as_refusal};
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
-use crate::kernel::{catalog, settings};
+use crate::kernel::{attribution, catalog, settings};
 use crate::service::lease::current_transaction;
 use crate::service::lease::errors::LeaseError;
 use pg::hash;
@@ -70,7 +70,8 @@ impl<'c> SentBatch<'c> {
         let (creates, destroys) = self.outgoing.json();
         let lease = self.lease;
         let naming = RequiredNaming::of(&catalog::current(self.connection).types, self.outgoing.bucket_types());
-        Ok(BeginRequest { lease, creates, destroys, cell_xid: xact::own_xid(), naming, wait })
+        let (cell_xid, attribution) = (xact::own_xid(), attribution::of_cell());
+        Ok(BeginRequest { lease, creates, destroys, cell_xid, naming, wait, attribution })
     }
 
     /// Begins the lease without the destroys that cannot be made. Raises an error for all other conflicts. `limit` is the time

@@ -10,7 +10,7 @@ record! {
     #[derive(Clone, PartialEq, Eq)]
     pub struct DeclaredAttribute {
         pub(super) oid: Oid,
-        pub(super) quoted_name: String,
+        pub quoted_name: String,
         /// The table's unqualified name, which conditions use.
         pub(super) alias: String,
         /// Whether it is an ordinary table, queried with ONLY. Otherwise it is partitioned.

@@ -51,6 +51,6 @@ impl Service<'_> {
             let reason = one_of(reason, &REASONS)?.ok_or_else(|| wrong("null"))?;
             Ok((in_list.ok_or_else(|| wrong(place))?, ImportRefusal { reason, holder }))
         };
-        self.ask_rows(import.limited(), 0..=list.records, timeout, refused)
+        self.ask_rows(import.attributed(), 0..=list.records, timeout, refused)
     }
 }

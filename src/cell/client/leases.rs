@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use claims_model::attribution::Attribution;
 use claims_model::outgoing::RefusedBucket;
 use pgrx::datum::Interval;
 use serde_json::json;
@@ -34,6 +35,7 @@ pub struct BeginRequest {
     pub cell_xid: Xid8,
     pub naming: RequiredNaming,
     pub wait: Option<HandedWait>,
+    pub attribution: Attribution,
 }
 
 /// How long and with which priority the service waits for names that other leases hold.
@@ -60,14 +62,16 @@ impl BeginRequest {
     /// Returns the call that begins the lease, without a wait for names, and presents an epoch. WHERE checks the required naming before the
     /// lease begins. The second column is the process that has answered, by which the connection knows whether it is always the same one.
     fn command(&self, cell_id: i64, presented: Presented) -> Command {
-        let BeginRequest { lease, creates, destroys, cell_xid, naming, .. } = self;
+        let BeginRequest { lease, creates, destroys, cell_xid, naming, attribution, .. } = self;
         let begin = question! {
             prepared c"claims_begin":
-            "SELECT claims.begin_update_text(claims.acting_cell({cell_id}, {presented}), {creates}, {destroys}, {lease}, {cell_xid}),
+            "SELECT claims.begin_update_text(claims.acting_cell({cell_id}, {presented}), {creates}, {destroys}, {lease}, {cell_xid},
+                                            false, {context}, {cell_role}),
                     pg_catalog.pg_backend_pid()
               WHERE (claims.require_naming({naming}) IS NULL) IS NOT NULL",
             cell_id, creates = creates.as_str(), destroys = destroys.as_str(), lease = *lease,
-            cell_xid = *cell_xid, naming = *naming, presented
+            cell_xid = *cell_xid, naming = *naming, presented, context = attribution.context.as_deref(),
+            cell_role = attribution.cell_role.as_deref()
         };
         begin.command::<BeginAnswer>(1..=1)
     }

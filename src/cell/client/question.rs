@@ -4,11 +4,13 @@ use std::ffi::{CStr, CString};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use claims_model::attribution::Attribution;
 use pgrx::datum::Interval;
 use pgrx::pg_sys::{self, Oid};
 use uuid::Uuid;
 
 use super::answer::FromRow;
+use crate::kernel::attribution;
 use pg::libpq::{Command, ExpectedRows};
 use pg::xid8::Xid8;
 
@@ -99,6 +101,7 @@ pub struct Question {
     types: Vec<Oid>,
     values: Values,
     is_limited: bool,
+    attribution: Option<Attribution>,
 }
 
 /// Declares a call where it is made, with its parameters by name: `question! { "SELECT claims.batch_limit({cell_id})", cell_id }`. A frequent call
@@ -138,10 +141,16 @@ impl Question {
         Question { is_limited: true, ..self }
     }
 
+    /// Like [`Question::limited`], and tells the service what this session says about who acts, for statements without a lease.
+    pub fn attributed(self) -> Self {
+        Question { attribution: Some(attribution::of_cell()), ..self.limited() }
+    }
+
     /// Returns the commands for an answer of so many rows.
-    pub fn commands<R: FromRow>(self, rows: RangeInclusive<usize>, timeout: Duration) -> Vec<Command> {
+    pub fn commands<R: FromRow>(mut self, rows: RangeInclusive<usize>, timeout: Duration) -> Vec<Command> {
+        let attribution = self.attribution.take().map(attribute);
         let limit = self.is_limited.then(|| limit(timeout.saturating_sub(CANCEL_MARGIN)));
-        limit.into_iter().chain([self.command::<R>(rows)]).collect()
+        attribution.into_iter().chain(limit).chain([self.command::<R>(rows)]).collect()
     }
 
     /// Returns the command for an answer of so many rows.
@@ -158,6 +167,16 @@ impl Question {
 
 /// The service cancels a statement this much earlier than the cell gives up.
 const CANCEL_MARGIN: Duration = Duration::from_millis(500);
+
+/// Returns the command that says who acts in the next statement.
+fn attribute(Attribution { context, cell_role }: Attribution) -> Command {
+    let (context, cell_role) = (context.unwrap_or_default(), cell_role.unwrap_or_default());
+    let said = question! {
+        "SELECT pg_catalog.set_config('claims.context', {context}, true), pg_catalog.set_config('claims.cell_role', {cell_role}, true)",
+        context = &*context, cell_role = &*cell_role
+    };
+    said.command::<(String, String)>(1..=1)
+}
 
 /// Returns the command that sets statement_timeout for the next statement.
 fn limit(limit: Duration) -> Command {

@@ -92,7 +92,7 @@ impl Service<'_> {
             correct = corrected.is_some(), extra = corrected, naming
         };
         // The service compares at most this many claims on each side.
-        self.ask_rows(verify.limited(), 0..=2 * MAX_COMPARED, timeout, report)
+        self.ask_rows(verify.attributed(), 0..=2 * MAX_COMPARED, timeout, report)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The layouts of the tables that every lease reads or writes, and every automatic save, for reading and writing them without statements.
 
 use pgrx::pg_sys::{
-    BYTEAOID, INETOID, INT2OID, INT4ARRAYOID, INT4OID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID, TEXTOID,
-    TIMESTAMPTZOID, UUIDOID, XID8OID,
+    BYTEAOID, INETOID, INT2OID, INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID,
+    TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID,
 };
 
 use pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
@@ -74,6 +74,8 @@ pub mod lease {
     pub const PAYLOAD: usize = 2;
     pub const CREATED_AT: usize = 3;
     pub const REQUEST_DIGEST: usize = 5;
+    pub const CONTEXT: usize = 7;
+    pub const CELL_ROLE: usize = 8;
 }
 
 pub static LEASES: Layout = Layout {
@@ -86,6 +88,8 @@ pub static LEASES: Layout = Layout {
         must(c"updated_at", TIMESTAMPTZOID),
         may(c"request_digest", BYTEAOID),
         may(c"cell_xid", XID8OID),
+        may(c"context", TEXTOID),
+        may(c"cell_role", TEXTOID),
     ],
     indexes: &[
         IndexLayout { is_unique: true, keys: &[IndexKey::Column(lease::UUID)] },
@@ -159,6 +163,8 @@ pub static CHANGE_SETS: Layout = Layout {
         must(c"bucket_values", TEXTARRAYOID),
         may(c"era", INT4OID),
         may(c"two_phase", TEXTOID),
+        may(c"context", TEXTOID),
+        may(c"cell_role", TEXTOID),
     ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
     may_have_more_indexes: true,
@@ -180,8 +186,18 @@ pub static AUDIT_LOG: Layout = Layout {
         must(c"bucket_types", TEXTARRAYOID),
         must(c"bucket_values", TEXTARRAYOID),
         may(c"conflict", JSONBOID),
+        may(c"subjects", TEXTARRAYOID),
+        may(c"sources", TEXTARRAYOID),
+        may(c"old_subjects", TEXTARRAYOID),
+        may(c"old_sources", TEXTARRAYOID),
+        may(c"context", TEXTOID),
+        may(c"cell_role", TEXTOID),
+        may(c"search_keys", INT8ARRAYOID),
     ],
-    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
+    indexes: &[
+        IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] },
+        IndexLayout { is_unique: false, keys: &[IndexKey::Elements(18)] },
+    ],
     may_have_more_indexes: true,
 };
 

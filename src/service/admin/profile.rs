@@ -17,7 +17,7 @@ use super::tables::ROLE_TABLES;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::kernel::error::{ClaimsError, TablesError};
-use crate::kernel::{arguments, settings};
+use crate::kernel::{arguments, attribution, settings};
 use crate::service::claims::{Bearing, SKELETON_TABLES};
 use crate::service::feed::{self, Change, ChangeSet};
 use crate::service::names::{NAME_TABLES, PORTION, Renamed, Renaming, statements};
@@ -127,6 +127,7 @@ fn tell(call: &Call, renamed: &[Renamed]) {
                 change: change(*cell_id),
                 cause: None,
                 buckets: meant.map(|one| bucket(one)).collect(),
+                attribution: attribution::of_session(),
             });
         }
     }

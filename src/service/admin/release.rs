@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use claims_model::lookalike::skeletons;
 use claims_model::mode::Need;
-use claims_model::{BadInput, Bucket, NOBODY, Problem};
+use claims_model::{BadInput, NOBODY, Problem};
 
 use super::cells::take_away;
 use super::errors::{AdminError, warn_of_open_cell};
@@ -12,10 +12,12 @@ use super::statements;
 use super::tables::{Leftovers, RELEASE_TABLES, ROLE_TABLES};
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments::required;
+use crate::kernel::attribution;
 use crate::kernel::call::{CellCall, answer};
 use crate::kernel::error::AccessError;
 use crate::kernel::settings::{self, Audit};
-use crate::service::claims::{SKELETON_TABLES, SkeletonChange};
+use crate::service::audit::AuditedName;
+use crate::service::claims::{OwnedName, SKELETON_TABLES, SkeletonChange};
 use crate::service::feed::{self, Change, ChangeSet};
 use crate::service::{admission, audit};
 use pg::clock::Moment;
@@ -87,16 +89,20 @@ fn release_some(call: &CellCall, max_results: i64) -> i64 {
 }
 
 /// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
-fn finish(call: &CellCall, released: &[Bucket]) -> i64 {
+fn finish(call: &CellCall, released: &[OwnedName]) -> i64 {
     SKELETON_TABLES.of(call).change_skeletons(
         call.connection,
         SkeletonChange::Free,
-        &skeletons(released.iter(), &call.catalog.types),
+        &skeletons(released.iter().map(|name| &name.bucket), &call.catalog.types),
     );
-    let set = ChangeSet { change: Change::Destroy(call.cell_id), cause: None, buckets: released.iter().collect() };
-    let sets = [set];
+    let (change, buckets) = (Change::Destroy(call.cell_id), released.iter().map(|name| &name.bucket).collect());
+    let sets = [ChangeSet { change, cause: None, buckets, attribution: attribution::of_session() }];
     feed::tell(call, &sets, Moment::now());
-    audit::changed(call, "released", &sets);
+    let freed = released.iter().map(|OwnedName { bucket, owner }| {
+        let old = Some(owner.owner());
+        AuditedName { op: "destroy", bucket, old, new: None }
+    });
+    audit::changed(call, "released", &freed.collect::<Vec<_>>());
     released.len() as i64
 }
 

@@ -1,10 +1,10 @@
 //! Cells, privileges of roles, and claims of cells that are gone: their rows, and what the tables do with them.
 
-use claims_model::Bucket;
 use pgrx::pg_sys::Oid;
 
 use crate::kernel::error::ClaimsError;
 use crate::kernel::tables::{Door, Local};
+use crate::service::claims::OwnedName;
 use pg::jsonb::Jsonb;
 use pg::query::record;
 use pg::spi::Connection;
@@ -64,7 +64,7 @@ pub static ROLE_TABLES: Door<dyn RoleTables> = Door::local(&Local);
 /// Claims of a cell that is gone.
 pub trait ReleaseTables: Sync {
     /// Deletes up to `limit` claims of a cell that no lease holds, and returns them. Does not wait for other transactions.
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<Bucket<'static>>;
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<OwnedName>;
 
     /// Like [`release`](Self::release), and returns only the number of claims. With `tells`, the same statement records them in the
     /// change feed as freed. Returns `None` if these tables have no such statement.

@@ -8,18 +8,22 @@ mod tables;
 
 pub use self::tables::*;
 
-use claims_model::{Bucket, Conflict, Types, conflict};
+use std::collections::HashMap;
+
+use claims_model::attribution::Attribution;
+use claims_model::history::name_key;
+use claims_model::{Batch, Bucket, Claim, Conflict, Op, Reference, conflict};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::claims::{EndedLease, Ending};
-use super::feed::ChangeSet;
 use crate::kernel::audit_id::next_id;
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
-use crate::kernel::pace;
 use crate::kernel::refusals::{self, Fetched};
 use crate::kernel::settings::{self, Audit};
+use crate::kernel::{attribution, pace};
+use crate::service::claims::{CLAIM_TABLES, Owner, StoredOwner};
 use pg::clock::Moment;
 use pg::spi::Connection;
 use pg::{roles, session};
@@ -37,36 +41,71 @@ const MAX_CONFLICTS: usize = 20;
 /// The most bytes of these names together. Values have at most 2,600 bytes.
 const MAX_NAME_BYTES: usize = 3000;
 
+/// The owners of names before they change, as far as the log needs them.
+pub type Owners = HashMap<Bucket<'static>, StoredOwner>;
+
+/// Returns the owners of the names that leases hold, before the leases are settled. The owner of a name that is created is its new one.
+pub fn owners(call: &CellCall, leases: &[EndedLease]) -> Owners {
+    if settings::audit() == Audit::Off {
+        return Owners::new();
+    }
+    let buckets = leases.iter().flat_map(|EndedLease { held, .. }| {
+        held.creates.iter().chain(held.replaces.iter().map(|claim| &claim.bucket)).chain(&held.destroys)
+    });
+    CLAIM_TABLES.of(call).owners(call.connection, &buckets.collect::<Vec<_>>())
+}
+
+/// Returns the owners of the names of a batch that is claimed at once, before that happens.
+pub fn owners_of_batch(call: &CellCall, batch: &Batch) -> Owners {
+    if settings::audit() == Audit::Off {
+        return Owners::new();
+    }
+    let destroyed: Vec<&Bucket> = batch.destroys.iter().map(|destroy| &destroy.bucket).collect();
+    let mut owners = match destroyed.is_empty() {
+        true => Owners::new(),
+        false => CLAIM_TABLES.of(call).owners(call.connection, &destroyed),
+    };
+    for Claim { bucket, subject, source, .. } in batch.new_claims() {
+        let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
+        owners.insert(bucket, StoredOwner { subject: owned(subject), source: owned(source) });
+    }
+    owners
+}
+
+fn owned(to: &Reference) -> Reference<'static> {
+    Reference { type_id: to.type_id, id: to.id.to_string().into() }
+}
+
 /// Records leases that this transaction has settled.
-pub fn settled(call: &CellCall, leases: &[EndedLease], ending: Ending, at: Moment) {
+pub fn settled(call: &CellCall, leases: &[EndedLease], owners: &Owners, ending: Ending, at: Moment) {
     if settings::audit() == Audit::Off || leases.is_empty() {
         return;
     }
-    let actor = actor();
-    let row = |lease| of_lease(&call.catalog.types, lease, nameless(at, call.cell_id, ending.outcome(), &actor));
+    let (actor, types) = (actor(), &call.catalog.types);
+    let row = |lease: &EndedLease| {
+        let (names, attribution) = (NameColumns::of(&names_of(lease, owners), types), lease.attribution.clone());
+        let row = nameless(at, call.cell_id, ending.outcome(), &actor);
+        AuditRow { lease: Some(lease.uuid), names, attribution, ..row }
+    };
     let rows: Vec<_> = leases.iter().map(row).collect();
     AUDIT_TABLES.of(call).record_audit(call.connection, &rows);
 }
 
-/// Adds a lease and its names to a row.
-fn of_lease<'r>(types: &'r Types, lease: &'r EndedLease, row: AuditRow<'r>) -> AuditRow<'r> {
-    let count = lease.held.claims();
-    let mut row = AuditRow {
-        lease: Some(lease.uuid),
-        ops: Vec::with_capacity(count),
-        bucket_types: Vec::with_capacity(count),
-        bucket_values: Vec::with_capacity(count),
-        ..row
+/// Returns the names of a lease, with their owners before and after its commit.
+fn names_of<'n>(lease: &'n EndedLease, owners: &'n Owners) -> Vec<AuditedName<'n>> {
+    let stored = |bucket: &'n Bucket<'n>| -> Option<Owner<'n>> { owners.get(bucket).map(StoredOwner::owner) };
+    let held = &lease.held;
+    let created = |bucket: &'n Bucket<'n>| AuditedName { op: "create", bucket, old: None, new: stored(bucket) };
+    let destroyed = |bucket: &'n Bucket<'n>| AuditedName { op: "destroy", bucket, old: stored(bucket), new: None };
+    let replaced = |claim: &'n Claim<'n>| {
+        let Claim { bucket, subject, source, .. } = claim;
+        AuditedName { op: "replace", bucket, old: stored(bucket), new: Some(Owner { subject, source }) }
     };
-    let mut add = |op, bucket: &'r Bucket| {
-        row.ops.push(op);
-        row.bucket_types.push(types.bucket.first_name(bucket.bucket_type).unwrap_or_default());
-        row.bucket_values.push(&*bucket.value);
-    };
-    lease.held.creates.iter().for_each(|bucket| add("create", bucket));
-    lease.held.replaces.iter().for_each(|claim| add("replace", &claim.bucket));
-    lease.held.destroys.iter().for_each(|bucket| add("destroy", bucket));
-    row
+    let mut names: Vec<AuditedName<'n>> = Vec::with_capacity(held.claims());
+    names.extend(held.creates.iter().map(created));
+    names.extend(held.replaces.iter().map(replaced));
+    names.extend(held.destroys.iter().map(destroyed));
+    names
 }
 
 /// Records unknown leases that this transaction has fenced. Beyond the cell's rate they are counted: by the worker, or where there is
@@ -90,41 +129,44 @@ pub fn fenced(call: &CellCall, leases: &[Uuid]) {
     }
 }
 
-/// Returns a row without a lease and without names.
+/// Returns a row without a lease and without names, of which the client says what its session says.
 pub fn nameless<'a>(at: Moment, cell_id: i64, what: &'static str, actor: &'a Actor) -> AuditRow<'a> {
-    let (ops, bucket_types, bucket_values) = Default::default();
-    AuditRow { at, cell_id, what, lease: None, actor, lost: None, ops, bucket_types, bucket_values }
+    let (lease, lost, names) = Default::default();
+    AuditRow { at, cell_id, what, lease, actor, lost, names, attribution: attribution::of_session() }
 }
 
 /// Records names that a call has claimed or freed without a lease.
-pub fn changed(call: &CellCall, what: &'static str, sets: &[ChangeSet]) {
+pub fn changed(call: &CellCall, what: &'static str, names: &[AuditedName]) {
     if settings::audit() == Audit::Off {
         return;
     }
     let (actor, at) = (actor(), Moment::now());
-    let all: Vec<(&'static str, &Bucket)> =
-        sets.iter().flat_map(|set| set.buckets.iter().map(|bucket| (set.change.op(), *bucket))).collect();
-    let row = |portion: &[(&'static str, &Bucket)]| {
-        let mut row = nameless(at, call.cell_id, what, &actor);
-        row.lease = sets.first().and_then(|set| set.cause);
-        let type_name = |bucket: &Bucket| call.catalog.types.bucket.first_name(bucket.bucket_type).unwrap_or_default();
-        row.ops = portion.iter().map(|(op, _)| *op).collect();
-        row.bucket_types = portion.iter().map(|(_, bucket)| type_name(bucket)).collect();
-        AUDIT_TABLES.of(call).record_audit(
-            call.connection,
-            &[AuditRow { bucket_values: portion.iter().map(|(_, bucket)| &*bucket.value).collect(), ..row }],
-        );
-    };
-    all.chunks(NAMES_PER_ROW).for_each(row);
+    for portion in names.chunks(NAMES_PER_ROW) {
+        let names = NameColumns::of(portion, &call.catalog.types);
+        let row = AuditRow { names, ..nameless(at, call.cell_id, what, &actor) };
+        AUDIT_TABLES.of(call).record_audit(call.connection, &[row]);
+    }
 }
 
 /// Describes a begin that was refused, for the worker to record.
-pub fn refused(call: &CellCall, lease: Option<Uuid>, conflicts: &[Conflict]) {
-    refusals::record("refused", Some(call.cell_id), call.cell_id, lease, || described(&call.catalog, conflicts));
+pub fn refused(
+    call: &CellCall,
+    attribution: &Attribution,
+    lease: Option<Uuid>,
+    conflicts: &[Conflict],
+    batches: &[Batch],
+) {
+    let describe = || {
+        let mut members = refusal(&call.catalog, conflicts, batches);
+        members.insert("context".to_owned(), json!(attribution.context));
+        members.insert("cell_role".to_owned(), json!(attribution.cell_role));
+        members
+    };
+    refusals::record("refused", Some(call.cell_id), call.cell_id, lease, describe);
 }
 
 /// Returns the conflicts and their names, of many only the first.
-fn described(catalog: &Catalog, conflicts: &[Conflict]) -> Map<String, Value> {
+fn refusal(catalog: &Catalog, conflicts: &[Conflict], batches: &[Batch]) -> Map<String, Value> {
     let mut bytes = 0;
     let fits = |conflict: &&Conflict| {
         bytes += conflict.bucket.value.len();
@@ -132,19 +174,30 @@ fn described(catalog: &Catalog, conflicts: &[Conflict]) -> Map<String, Value> {
     };
     let listed = conflicts.iter().take(MAX_CONFLICTS).take_while(fits).count();
     let listed = &conflicts[..listed];
-    let type_of = |conflict: &Conflict| {
-        catalog.types.bucket.first_name(conflict.bucket.bucket_type).unwrap_or_default().to_owned()
-    };
     let list = conflict::to_json(listed, &catalog.types).ok();
     let list = list.and_then(|text| serde_json::from_str::<Value>(&text).ok()).unwrap_or_default();
     let conflict = json!({ "conflicts": list, "omitted": conflicts.len() - listed.len() });
-    let members = [
-        ("ops", json!(listed.iter().map(|conflict| &conflict.op).collect::<Vec<_>>())),
-        ("bucket_types", json!(listed.iter().map(type_of).collect::<Vec<_>>())),
-        ("bucket_values", json!(listed.iter().map(|conflict| &*conflict.bucket.value).collect::<Vec<_>>())),
-        ("conflict", conflict),
-    ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let names: Vec<_> = listed.iter().map(|conflict| wanted(conflict, batches)).collect();
+    // DETAIL also has the names that look like those of the batch.
+    let look_alikes = listed.iter().filter_map(|conflict| {
+        conflict.similar_to.as_deref().map(|similar| name_key(conflict.bucket.bucket_type, similar))
+    });
+    let mut members = NameColumns::of(&names, &catalog.types).found_by(look_alikes).into_json();
+    members.insert("conflict".to_owned(), conflict);
+    members
+}
+
+/// Returns the name of a conflict, with the owner that it was to have.
+fn wanted<'n>(conflict: &'n Conflict, batches: &'n [Batch]) -> AuditedName<'n> {
+    let bucket = &conflict.bucket;
+    match conflict.op {
+        Op::Destroy => AuditedName { op: "destroy", bucket, old: None, new: None },
+        Op::Create => {
+            let claim = batches.iter().flat_map(|batch| &batch.creates).find(|claim| claim.bucket == *bucket);
+            let new = claim.map(|Claim { subject, source, .. }| Owner { subject, source });
+            AuditedName { op: "create", bucket, old: None, new }
+        }
+    }
 }
 
 /// Returns the actor of this session.

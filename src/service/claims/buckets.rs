@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claims_model::{Bucket, Claim};
+use claims_model::{Bucket, Claim, Reference};
 use uuid::Uuid;
 
 use pg::query::{arguments, record};
@@ -32,6 +32,51 @@ record! {
 impl From<BucketRow> for Bucket<'static> {
     fn from(row: BucketRow) -> Self {
         Bucket { bucket_type: row.bucket_type, value: row.bucket_value.into() }
+    }
+}
+
+record! {
+    pub struct OwnedRow {
+        bucket_type: i32,
+        bucket_value: String,
+        subject_type: i32,
+        subject_id: String,
+        source_type: i32,
+        source_id: String,
+    }
+}
+
+/// The subject and the source of a claim.
+#[derive(Clone, Copy)]
+pub struct Owner<'o> {
+    pub subject: &'o Reference<'o>,
+    pub source: &'o Reference<'o>,
+}
+
+/// The subject and the source of a stored claim.
+pub struct StoredOwner {
+    pub subject: Reference<'static>,
+    pub source: Reference<'static>,
+}
+
+impl StoredOwner {
+    pub fn owner(&self) -> Owner<'_> {
+        Owner { subject: &self.subject, source: &self.source }
+    }
+}
+
+/// A name with the subject and the source of its claim.
+pub struct OwnedName {
+    pub bucket: Bucket<'static>,
+    pub owner: StoredOwner,
+}
+
+impl From<OwnedRow> for OwnedName {
+    fn from(row: OwnedRow) -> Self {
+        let bucket = Bucket { bucket_type: row.bucket_type, value: row.bucket_value.into() };
+        let subject = Reference { type_id: row.subject_type, id: row.subject_id.into() };
+        let source = Reference { type_id: row.source_type, id: row.source_id.into() };
+        OwnedName { bucket, owner: StoredOwner { subject, source } }
     }
 }
 

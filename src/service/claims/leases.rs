@@ -6,6 +6,7 @@ use std::time::Instant;
 use uuid::Uuid;
 
 use crate::kernel::error::{ClaimsError, TablesError, known_or_raised};
+use claims_model::attribution::Attribution;
 use pg::clock::Moment;
 use pg::index::{KeyPart, KeyValue};
 use pg::jsonb::Jsonb;
@@ -24,6 +25,7 @@ pub struct NewLease {
     pub cell_xid: Option<Xid8>,
     /// Position of the batch in begin_first's alternatives, from 1.
     pub chosen: Option<u8>,
+    pub attribution: Attribution,
 }
 
 impl NewLease {
@@ -66,6 +68,8 @@ record! {
         pub uuid: Uuid,
         pub creates: Option<Jsonb>,
         pub destroys: Option<Jsonb>,
+        pub context: Option<String>,
+        pub cell_role: Option<String>,
     }
 }
 
@@ -105,6 +109,8 @@ record! {
         pub updated_at: Moment,
         pub payload: String,
         pub cell_xid: Option<Xid8>,
+        pub context: Option<String>,
+        pub cell_role: Option<String>,
     }
 }
 

@@ -101,6 +101,14 @@ impl StoredClaim {
     }
 }
 
+/// The position of a claim among those of its subject, newest first.
+#[derive(Debug, Clone)]
+pub struct SubjectPlace {
+    pub created_at: Moment,
+    pub bucket_type: i32,
+    pub bucket_value: String,
+}
+
 /// The claims of one source type after a cursor, up to a source id, of some bucket types or all.
 pub struct ClaimPart<'p> {
     pub after: &'p ClaimCursor,

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use claims_model::attribution::Attribution;
 use claims_model::lookalike::{NewSkeleton, Skeleton};
 use claims_model::{Bucket, Claim, Destroy, StoredBatch};
 use pgrx::PgSqlErrorCode as Code;
 use uuid::Uuid;
 
+use super::buckets::StoredOwner;
 use super::leases::{EndedRow, Ending, LeaseEnding, NewLease};
 use super::rows::{EndedLeases, FoundClaim, HeldFor};
 use super::skeletons::{Bearing, SkeletonChange};
@@ -60,6 +62,7 @@ pub enum Locks {
 pub struct EndedLease<'p> {
     pub uuid: Uuid,
     pub held: StoredBatch<'p>,
+    pub attribution: Attribution,
 }
 
 /// The skeletons of names that ended leases have created and destroyed, for types that refuse confusable names.
@@ -163,6 +166,13 @@ pub trait ClaimTables: Sync {
 
     /// Returns the claims that are committed on buckets now. Takes no locks.
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim>;
+
+    /// Returns the subjects and sources of the claims on buckets, as this transaction sees them now. Takes no locks.
+    fn owners(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, StoredOwner> {
+        let owner = |found: FoundClaim| StoredOwner { subject: found.subject, source: found.source };
+        let found = self.standing(connection, buckets).into_iter();
+        found.map(|(bucket, found)| (bucket, owner(found))).collect()
+    }
 }
 
 /// Where the claims are.

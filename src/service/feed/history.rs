@@ -1,5 +1,6 @@
 //! `bucket_history`: returns the owners of a name, as far back as the feed reaches.
 
+use claims_model::history::name_key;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Problem, Types, id};
 
@@ -7,6 +8,8 @@ use super::tables::{BucketChange, FEED_TABLES};
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::{access, arguments};
+use crate::service::audit::audit_log;
+use crate::service::audit::audit_log::AuditedEvent;
 use crate::service::naming;
 use crate::service::read::RECORD_TABLES;
 use pg::clock::Moment;
@@ -25,9 +28,9 @@ struct Tenure {
     change: Option<BucketChange>,
 }
 
-#[pg_extern(schema = "claims", security_definer, stable)]
+#[pg_extern(name = "bucket_history", schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-fn bucket_history(
+fn bucket_history_2(
     bucket_type: Option<String>,
     bucket_value: Option<String>,
 ) -> Result<
@@ -41,6 +44,8 @@ fn bucket_history(
             name!(op, Option<String>),
             name!(lease_uuid, Option<PgUuid>),
             name!(actor, Option<Name>),
+            name!(context, Option<String>),
+            name!(cell_role, Option<String>),
         ),
     >,
     ErrorReport,
@@ -54,7 +59,7 @@ fn bucket_history(
         let read = |types: &Types| {
             let value = types.canonical_for_lookup(number, &bucket_value);
             let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-            let changes = FEED_TABLES.of(call).changes_of(call.connection, number, &value);
+            let changes = changes_of(call, types, number, &value);
             let standing = if changes.is_empty() { RECORD_TABLES.of(call).claim(number, &value) } else { None };
             Ok((changes, standing))
         };
@@ -65,9 +70,11 @@ fn bucket_history(
     })?;
     let row = move |tenure: Tenure| {
         let cell = tenure.cell_id.and_then(|cell| catalog.cells.get(&cell));
-        let (op, lease_uuid, actor) = match tenure.change {
-            Some(change) => (Some(change.op), change.lease_uuid, Some(Name(change.actor))),
-            None => (None, None, None),
+        let (op, lease_uuid, actor, context, cell_role) = match tenure.change {
+            Some(change) => {
+                (Some(change.op), change.lease_uuid, Some(Name(change.actor)), change.context, change.cell_role)
+            }
+            None => Default::default(),
         };
         (
             tenure.cell_id,
@@ -77,9 +84,36 @@ fn bucket_history(
             op,
             lease_uuid,
             actor,
+            context,
+            cell_role,
         )
     };
     Ok(TableIterator::new(tenures.into_iter().map(row).collect::<Vec<_>>()))
+}
+
+/// Returns the changes of a name, oldest first: those of the feed, and before the first of these those of the audit log.
+fn changes_of(call: &Call, types: &Types, bucket_type: i32, value: &str) -> Vec<BucketChange> {
+    let told = FEED_TABLES.of(call).changes_of(call.connection, bucket_type, value);
+    let type_name = types.bucket.first_name(bucket_type).unwrap_or_default();
+    let mut audited = audit_log::of_name(call.connection, name_key(bucket_type, value), type_name, value);
+    if let Some(first) = told.first() {
+        audited.retain(|event| event.at.0 < first.at.0);
+    }
+    let mut owner = None;
+    let change = |event: AuditedEvent| {
+        let old_cell_id = owner;
+        owner = event.cell_id.filter(|_| event.op != "destroy");
+        let AuditedEvent { at, op, lease_uuid, context, cell_role, cell_id, session_role, .. } = event;
+        let old_cell_id = match op.as_str() {
+            "create" => None,
+            "transfer" => old_cell_id,
+            _ => cell_id,
+        };
+        BucketChange { at, op, old_cell_id, new_cell_id: owner, lease_uuid, actor: session_role, context, cell_role }
+    };
+    let mut changes: Vec<BucketChange> = audited.into_iter().map(change).collect();
+    changes.extend(told);
+    changes
 }
 
 /// Returns the periods that changes divide the history into. The first one began before the feed, at an unknown time.

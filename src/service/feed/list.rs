@@ -19,9 +19,9 @@ use pg::name::Name;
 use pg::prelude::*;
 use pg::xid8::Xid8;
 
-#[pg_extern(schema = "claims", security_definer, stable)]
+#[pg_extern(name = "list_changes", schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-fn list_changes(
+fn list_changes_2(
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 1000),
     bucket_type: default!(Option<String>, "NULL"),
@@ -42,6 +42,8 @@ fn list_changes(
             name!(cursor, String),
             name!(old_cell_name, Option<String>),
             name!(new_cell_name, Option<String>),
+            name!(context, Option<String>),
+            name!(cell_role, Option<String>),
         ),
     >,
     ErrorReport,

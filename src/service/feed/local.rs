@@ -55,10 +55,10 @@ record! {
 query! {
     fn insert(
         op: &str, old_cell_id: Option<i64>, new_cell_id: Option<i64>, lease_uuid: Option<Uuid>, actor: &str, at: Moment, bucket_types: &[i32],
-        bucket_values: &[&str],
+        bucket_values: &[&str], context: Option<&str>, cell_role: Option<&str>,
     ) = [Statement]
-        "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values)
-         VALUES (:op, :old_cell_id, :new_cell_id, :lease_uuid, :actor, :at, :bucket_types, :bucket_values)";
+        "INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, at, bucket_types, bucket_values, context, cell_role)
+         VALUES (:op, :old_cell_id, :new_cell_id, :lease_uuid, :actor, :at, :bucket_types, :bucket_values, :context, :cell_role)";
     /// Returns the state of the feed around a change, which is in row `row_id` of a transaction.
     fn state_around(xid: Xid8, row_id: i64, id: i64) -> Option<StateRow> = [Caller]
         "SELECT h.feed, h.xid, h.id, h.at, pg_snapshot_xmin(pg_current_snapshot()) AS decided, pg_is_in_recovery() AS is_standby,
@@ -73,7 +73,8 @@ query! {
                                ORDER BY s.xid DESC, s.id DESC LIMIT 1) l ON true");
     /// Returns the changes of one bucket, in their order.
     fn changes_of_bucket(bucket_type: i32, bucket_value: &str) -> Vec<BucketChange> = [Caller]
-        "SELECT c.at, c.op, c.old_cell_id, c.new_cell_id, c.lease_uuid, c.actor::text FROM claims.changes_of(:bucket_type, :bucket_value) c";
+        "SELECT c.at, c.op, c.old_cell_id, c.new_cell_id, c.lease_uuid, c.actor::text, c.context, c.cell_role
+           FROM claims.changes_of(:bucket_type, :bucket_value) c";
     /// Deletes rows from the beginning of the feed up to the first one made after `before`, at most `most` of them. No row can appear before
     /// a row that readers can get, so purging leaves no gaps. The session that locks the horizon purges.
     fn purge(before: Moment, most: i64) -> Option<Purged> = [Statement] concat!(
@@ -100,7 +101,8 @@ query! {
 walk! {
     /// Passes the rows from row `row_id` of a transaction on; only those with a change of a type, unless that is NULL.
     fn rows_from(xid: Xid8, row_id: i64, bucket_type: Option<i32>) -> StoredSet = [Caller] concat!(
-        "SELECT s.xid, s.id, s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text, s.bucket_types, s.bucket_values
+        "SELECT s.xid, s.id, s.at, s.op, s.old_cell_id, s.new_cell_id, s.lease_uuid, s.actor::text, s.bucket_types, s.bucket_values,
+                s.context, s.cell_role
            FROM claims.change_sets s
           WHERE (s.xid, s.id) >= (:xid, :row_id) AND ", decided!(), " AND (:bucket_type IS NULL OR :bucket_type = ANY (s.bucket_types))
           ORDER BY s.xid, s.id");
@@ -146,6 +148,8 @@ fn tell_directly(sets: &[ChangeSet], at: Moment) -> bool {
                 values_of(buckets).into(),
                 None::<i32>.into(),
                 None::<&str>.into(),
+                set.attribution.context.as_deref().into(),
+                set.attribution.cell_role.as_deref().into(),
             ]);
         }
     };
@@ -163,7 +167,8 @@ fn values_of<'b>(buckets: &[&'b Bucket]) -> Vec<&'b str> {
 fn tell_by_statement(connection: &Connection, set: &ChangeSet, buckets: &[&Bucket], at: Moment) {
     let (types, values, change) = (types_of(buckets), values_of(buckets), set.change);
     let (old, new) = (change.old_cell(), change.new_cell());
-    insert(connection, change.op(), old, new, set.cause, &actor(), at, &types, &values);
+    let (context, cell_role) = (set.attribution.context.as_deref(), set.attribution.cell_role.as_deref());
+    insert(connection, change.op(), old, new, set.cause, &actor(), at, &types, &values, context, cell_role);
 }
 
 /// Returns the state of the feed around a cursor in the snapshot of the calling query. `None` if somebody has emptied

@@ -31,6 +31,8 @@ pub type ListedChange = (
     String,
     Option<String>,
     Option<String>,
+    Option<String>,
+    Option<String>,
 );
 
 pub struct ChangePage<'c> {
@@ -76,6 +78,8 @@ impl<'c> ChangePage<'c> {
                 place.encode(),
                 old_cell_name.clone(),
                 new_cell_name.clone(),
+                set.context.clone(),
+                set.cell_role.clone(),
             ));
         }
         if self.rows.len() == self.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use claims_model::Bucket;
+use claims_model::attribution::Attribution;
 use claims_model::feed::{ChangeCursor, CursorStatus, FeedSnapshot};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
@@ -58,6 +59,8 @@ pub struct ChangeSet<'b> {
     /// The lease or the transfer that changes them.
     pub cause: Option<Uuid>,
     pub buckets: Vec<&'b Bucket<'b>>,
+    /// What the client that wanted the change says about who acts.
+    pub attribution: Attribution,
 }
 
 /// Returns the actor that the feed records for changes of the current call.
@@ -79,6 +82,8 @@ record! {
         pub actor: String,
         pub bucket_types: Vec<i32>,
         pub bucket_values: Vec<String>,
+        pub context: Option<String>,
+        pub cell_role: Option<String>,
     }
 }
 
@@ -101,6 +106,8 @@ record! {
         pub new_cell_id: Option<i64>,
         pub lease_uuid: Option<PgUuid>,
         pub actor: String,
+        pub context: Option<String>,
+        pub cell_role: Option<String>,
     }
 }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::tables::{Change, ChangeSet, FEED_TABLES};
 use crate::kernel::call::{Call, CellCall};
-use crate::kernel::settings;
+use crate::kernel::{attribution, settings};
 use crate::service::claims::{EndedLease, Ending};
 use pg::clock::Moment;
 use pg::query::query;
@@ -56,10 +56,10 @@ pub fn tell_ended(call: &CellCall, leases: &[EndedLease], ending: Ending, at: Mo
         return;
     }
     let mut sets = Vec::with_capacity(leases.len());
-    for EndedLease { uuid, held } in leases {
+    for EndedLease { uuid, held, attribution } in leases {
         let mut add = |change, buckets: Vec<_>| {
             if !buckets.is_empty() {
-                sets.push(ChangeSet { change, cause: Some(*uuid), buckets });
+                sets.push(ChangeSet { change, cause: Some(*uuid), buckets, attribution: attribution.clone() });
             }
         };
         add(Change::Destroy(cell_id), held.destroys.iter().collect());
@@ -85,7 +85,7 @@ pub fn tell_freed(call: &CellCall, lease: Uuid, freed: &[Value]) {
         Some(Bucket { bucket_type, value: bucket["value"].as_str()?.to_owned().into() })
     };
     let buckets: Vec<Bucket> = freed.iter().filter_map(bucket).collect();
-    let set =
-        ChangeSet { change: Change::Destroy(call.cell_id), cause: Some(lease), buckets: buckets.iter().collect() };
+    let (change, buckets) = (Change::Destroy(call.cell_id), buckets.iter().collect());
+    let set = ChangeSet { change, cause: Some(lease), buckets, attribution: attribution::of_session() };
     tell(call, &[set], Moment::now());
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use claims_json::Tokens;
+use claims_model::attribution::Attribution;
 use claims_model::json::{Document, NotJson};
 use claims_model::mode::Need;
 use claims_model::{BadInput, Batch, Conflict, Problem, conflict};
@@ -16,7 +17,7 @@ use super::wait::{self, LeaseWait, Seen};
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
 use crate::kernel::error::ClaimsError;
-use crate::kernel::{access, arguments, settings, unique_types};
+use crate::kernel::{access, arguments, attribution, settings, unique_types};
 use crate::service::claims::leases;
 use crate::service::{admission, audit, counters, durability, naming, waiters};
 use pg::jsonb::{JsonText, Jsonb};
@@ -76,12 +77,15 @@ fn begin_update_text_2(
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     cell_xid: default!(Option<Xid8>, "NULL"),
     skip_missing: default!(Option<bool>, "false"),
+    context: default!(Option<&str>, "NULL"),
+    cell_role: default!(Option<&str>, "NULL"),
 ) -> Result<PgUuid, ErrorReport> {
     access::refuse_restricted()?;
     let create_records = create_records.map(|text| RecordList::of_text(text, "create_records")).transpose()?;
     let destroy_records = destroy_records.map(|text| RecordList::of_text(text, "destroy_records")).transpose()?;
+    let arguments = LeaseArguments::new(cell_id, lease_uuid, cell_xid)?;
     Ok(begin_one(
-        LeaseArguments::new(cell_id, lease_uuid, cell_xid)?,
+        LeaseArguments { attribution: attribution::of_call(context, cell_role)?, ..arguments },
         [create_records, destroy_records],
         skip_missing,
         lease_or_error,
@@ -196,13 +200,16 @@ struct LeaseArguments {
     /// The uuid that the caller has chosen.
     given: Option<Uuid>,
     cell_xid: Option<Xid8>,
+    /// What the client says about who acts.
+    attribution: Attribution,
     began: Instant,
 }
 
 impl LeaseArguments {
     fn new(cell_id: Option<i64>, lease: Option<PgUuid>, cell_xid: Option<Xid8>) -> Result<Self, ClaimsError> {
         let cell_id = arguments::required(cell_id, "cell_id")?;
-        Ok(LeaseArguments { cell_id, given: lease.map(from_pg_uuid), cell_xid, began: Instant::now() })
+        let (given, attribution) = (lease.map(from_pg_uuid), attribution::of_session());
+        Ok(LeaseArguments { cell_id, given, cell_xid, attribution, began: Instant::now() })
     }
 }
 
@@ -260,6 +267,7 @@ fn look<'r>(
             may_be_repeat: given.is_some(),
             digest: [0; 32],
             cell_xid,
+            attribution: &arguments.attribution,
             conflicts_of: ConflictsOf::LastTemporary,
             expects_conflicts: false,
         };
@@ -274,7 +282,7 @@ fn attempt<'r, T>(
     answer: impl Fn(Acquired, &Catalog) -> Result<T, ClaimsError>,
     lease_wait: &mut Option<LeaseWait>,
 ) -> Result<Option<T>, ClaimsError> {
-    let LeaseArguments { cell_id, given, cell_xid, began } = *arguments;
+    let LeaseArguments { cell_id, given, cell_xid, began, .. } = *arguments;
     let waited = lease_wait.as_ref().map(LeaseWait::waited).unwrap_or_default();
     // claims.wait_timeout begins when the call has waited.
     CellCall::run_as_owner(Some(cell_id), began + waited, |call| {
@@ -287,6 +295,7 @@ fn attempt<'r, T>(
             may_be_repeat: given.is_some(),
             digest: alternatives.digest(&call.catalog, cell_xid),
             cell_xid,
+            attribution: &arguments.attribution,
             conflicts_of: if lease_wait.is_some() { ConflictsOf::LastTemporary } else { ConflictsOf::Last },
             expects_conflicts: lease_wait.as_ref().is_some_and(LeaseWait::is_refused),
         };
@@ -297,7 +306,7 @@ fn attempt<'r, T>(
         if let Some(lease_wait) = lease_wait.take() {
             lease_wait.end(&mut acquired, &alternatives.batches);
         }
-        note(&call, given, &acquired);
+        note(&attempt, given, &acquired, &alternatives.batches);
         if let Acquired::Lease(begun) = &acquired {
             confirm(&call)?;
             remember(begun, &alternatives);
@@ -332,8 +341,8 @@ pub(super) fn remember(begun: &BegunLease, alternatives: &Alternatives) {
 }
 
 /// Counts the answer to a begin, and has a refusal recorded.
-pub(super) fn note(call: &CellCall, lease: Option<Uuid>, answer: &Acquired) {
-    let cell_id = call.cell_id;
+pub(super) fn note(attempt: &BeginAttempt, lease: Option<Uuid>, answer: &Acquired, batches: &[Batch]) {
+    let (call, cell_id) = (attempt.call, attempt.call.cell_id);
     counters::begin_took(cell_id, call.began.elapsed());
     match answer {
         Acquired::Lease(begun) if begun.is_new => {
@@ -343,7 +352,7 @@ pub(super) fn note(call: &CellCall, lease: Option<Uuid>, answer: &Acquired) {
         Acquired::Lease(_) => {}
         Acquired::Conflicts(conflicts) => {
             counters::refused(cell_id, conflict::decisive_reason(conflicts));
-            audit::refused(call, lease, conflicts);
+            audit::refused(call, attempt.attribution, lease, conflicts, batches);
         }
     }
 }

@@ -24,7 +24,7 @@ use super::settle::CLAIM_LOCK_TIMEOUT_MS;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
 use crate::kernel::error::{AccessError, ClaimsError};
-use crate::kernel::settings;
+use crate::kernel::{attribution, settings};
 use crate::service::claims::Ending;
 use crate::service::{admission, counters, durability, feed, naming};
 use pg::subtransaction::translate_error;
@@ -62,18 +62,19 @@ fn by_lease(call: &CellCall, outgoing: &Outgoing) -> Result<(), ClaimsError> {
         Ok(Alternatives::one(batch, false))
     };
     let (call, alternatives) = read_batches(call, read)?;
-    let uuid = Uuid::now_v7();
+    let (uuid, attribution) = (Uuid::now_v7(), attribution::of_session());
     let attempt = BeginAttempt {
         call: &call,
         uuid,
         may_be_repeat: false,
         digest: alternatives.digest(&call.catalog, None),
         cell_xid: None,
+        attribution: &attribution,
         conflicts_of: ConflictsOf::Last,
         expects_conflicts: false,
     };
     let acquired = first::take_first(&attempt, &alternatives)?;
-    note(&call, Some(uuid), &acquired);
+    note(&attempt, Some(uuid), &acquired, &alternatives.batches);
     match &acquired {
         Acquired::Lease(begun) => remember(begun, &alternatives),
         Acquired::Conflicts(_) => return lease_or_error(acquired, &call.catalog).map(drop),

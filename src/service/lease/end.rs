@@ -1,5 +1,6 @@
 //! Ends outstanding leases of a cell: turns their rows into outcomes, and settles their claims.
 
+use claims_model::attribution::Attribution;
 use claims_model::lookalike::skeletons;
 use claims_model::{Bucket, Claim, StoredBatch};
 use uuid::Uuid;
@@ -51,6 +52,7 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
     let ended = ended.map_err(|LeaseInUse| LeaseError::Busy)?;
     let leases = ended.iter().map(|lease| read_payload(lease, catalog)).collect::<Result<Vec<_>, _>>()?;
     let expected: usize = leases.iter().map(|lease| lease.held.claims()).sum();
+    let owners = audit::owners(call, &leases);
     let _waits = LockWaits::limit(claim_lock_timeout_ms);
     let settlement = EndedLeases { leases: leases.iter().map(|lease| lease.uuid).collect(), at: now, around };
     let found = if expected == 0 { 0 } else { settle(call, &leases, ending, &settlement) };
@@ -74,7 +76,7 @@ fn end_all(call: &CellCall, to_end: ToEnd) -> Result<usize, ClaimsError> {
             }
             wake_waiters(call, &leases, ending);
             feed::tell_ended(call, &leases, ending, now);
-            audit::settled(call, &leases, ending, now);
+            audit::settled(call, &leases, &owners, ending, now);
             Ok(ended.len())
         }
     }
@@ -117,5 +119,6 @@ fn read_payload<'a>(lease: &'a EndedRow, catalog: &Catalog) -> Result<EndedLease
     let mut destroys = lease.destroys.as_ref().ok_or_else(|| damaged("payload has no destroy_records"))?.tokens();
     let held = StoredBatch::read(&mut creates, &mut destroys, &catalog.types)
         .map_err(|bad| damaged(&format!("{} cannot be read", bad.path)))?;
-    Ok(EndedLease { uuid: lease.uuid, held })
+    let attribution = Attribution::stored(lease.context.clone(), lease.cell_role.clone());
+    Ok(EndedLease { uuid: lease.uuid, held, attribution })
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::end::wake_waiters;
 use crate::kernel::call::{Call, CellCall};
-use crate::kernel::settings;
+use crate::kernel::{attribution, settings};
 use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedLease, Ending};
 use crate::service::{admission, audit, counters, feed, waiters};
 use pg::clock::Moment;
@@ -21,7 +21,7 @@ pub fn claim(call: &CellCall, batch: &Batch) -> bool {
     if !is_simple(call, batch) || !is_its_turn(call, batch) {
         return false;
     }
-    let at = Moment::now();
+    let (at, owners) = (Moment::now(), audit::owners_of_batch(call, batch));
     if !change(call, at, batch) {
         return false;
     }
@@ -32,10 +32,11 @@ pub fn claim(call: &CellCall, batch: &Batch) -> bool {
         waiters::begun_here(batch.buckets());
     }
     // The log and the feed want a number for what one batch has changed.
-    let changed = [EndedLease { uuid: Uuid::now_v7(), held: StoredBatch::of(batch) }];
+    let changed =
+        [EndedLease { uuid: Uuid::now_v7(), held: StoredBatch::of(batch), attribution: attribution::of_session() }];
     wake_waiters(call, &changed, Ending::Commit);
     feed::tell_ended(call, &changed, Ending::Commit, at);
-    audit::settled(call, &changed, Ending::Commit, at);
+    audit::settled(call, &changed, &owners, Ending::Commit, at);
     true
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use claims_model::attribution::Attribution;
 use claims_model::lookalike::{NewSkeleton, new_skeletons};
 use claims_model::{Batch, Bucket, Claim, Conflict, Destroy, Op};
 use uuid::Uuid;
@@ -21,6 +22,7 @@ pub struct BeginAttempt<'c> {
     pub may_be_repeat: bool,
     pub digest: [u8; 32],
     pub cell_xid: Option<Xid8>,
+    pub attribution: &'c Attribution,
     pub conflicts_of: ConflictsOf,
     /// Whether a look has shown that none of the batches is available.
     pub expects_conflicts: bool,
@@ -62,13 +64,22 @@ impl<'b> Request<'b> {
         skips_missing: bool,
         chosen: Option<u8>,
     ) -> Self {
-        let BeginAttempt { call, uuid, may_be_repeat, digest, cell_xid, expects_conflicts, .. } = *attempt;
+        let BeginAttempt { call, uuid, may_be_repeat, digest, cell_xid, attribution, expects_conflicts, .. } = *attempt;
         // Every batch takes its rows in one order, creates by bucket, then destroys by bucket. So two calls that wait for each
         // other form a queue and no deadlock.
         Request {
             call,
             batch,
-            lease: NewLease { uuid, cell_id: call.cell_id, made_at: Moment::now(), payload, digest, cell_xid, chosen },
+            lease: NewLease {
+                uuid,
+                cell_id: call.cell_id,
+                made_at: Moment::now(),
+                payload,
+                digest,
+                cell_xid,
+                chosen,
+                attribution: attribution.clone(),
+            },
             may_be_repeat,
             expects_conflicts,
             skips_missing,
@@ -125,7 +136,7 @@ impl<'b> Request<'b> {
             types,
         );
         let payload = payload::payload_without(self.batch, &skipped, types)?;
-        let lease = NewLease { payload, ..self.lease };
+        let lease = NewLease { payload, attribution: self.lease.attribution.clone(), ..self.lease };
         Ok(Some(Request { lease, skipped, creates, destroys, skeletons, ..*self }))
     }
 

@@ -3,6 +3,7 @@
 use claims_model::{Claim, NOBODY};
 
 use super::tables::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};
+use crate::kernel::sql_text::said;
 use crate::kernel::tables::Local;
 use crate::service::claims::local::claims;
 use crate::service::feed::actor;
@@ -47,8 +48,8 @@ query! {
              SELECT 2, 'create', NULL, o.creator_id, o.new_value FROM owned o WHERE o.old_value <> o.new_value
              UNION ALL
              SELECT 3, 'replace', o.creator_id, o.creator_id, o.new_value FROM owned o WHERE o.old_value = o.new_value)
-         INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, actor, bucket_types, bucket_values)
-         SELECT p.op, p.old_cell_id, p.new_cell_id, :actor, array_agg(:bucket_type), array_agg(p.bucket_value)
+         INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, actor, bucket_types, bucket_values, context, cell_role)
+         SELECT p.op, p.old_cell_id, p.new_cell_id, :actor, array_agg(:bucket_type), array_agg(p.bucket_value), ", said!(), "
            FROM (SELECT c.*, (row_number() OVER (PARTITION BY c.place, coalesce(c.old_cell_id, c.new_cell_id)) - 1) / 1000 AS portion
                    FROM change c) p
           GROUP BY p.place, p.op, p.old_cell_id, p.new_cell_id, p.portion ORDER BY p.place, p.old_cell_id, p.new_cell_id, p.portion");

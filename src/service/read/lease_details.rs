@@ -19,9 +19,9 @@ use pg::spi::View;
 use pg::uuid::from_pg_uuid;
 use pg::xid8::Xid8;
 
-#[pg_extern(schema = "claims", security_definer, stable)]
+#[pg_extern(name = "lease_details", schema = "claims", security_definer, stable)]
 #[search_path(pg_catalog, pg_temp)]
-fn lease_details(
+fn lease_details_2(
     lease_uuid: default!(Option<PgUuid>, "NULL"),
     bucket_type: default!(Option<String>, "NULL"),
     bucket_value: default!(Option<String>, "NULL"),
@@ -38,6 +38,8 @@ fn lease_details(
             name!(cell_xid, Option<Xid8>),
             name!(creates, JsonText),
             name!(destroys, JsonText),
+            name!(context, Option<String>),
+            name!(cell_role, Option<String>),
         ),
     >,
     ErrorReport,
@@ -67,7 +69,8 @@ fn lease_details(
         let role = cell.map(|cell| Name(roles::name(cell.role)));
         let (creates, destroys) = (JsonText(details.creates), JsonText(details.destroys));
         let name = cell.and_then(|cell| cell.name.clone());
-        (lease, details.creator_id, name, role, details.created_at.into(), age, details.cell_xid, creates, destroys)
+        let LeaseDetails { creator_id, created_at, cell_xid, context, cell_role, .. } = details;
+        (lease, creator_id, name, role, created_at.into(), age, cell_xid, creates, destroys, context, cell_role)
     });
     Ok(TableIterator::new(row))
 }

@@ -19,9 +19,9 @@ use pg::spi::Connection;
 use pg::uuid::pg_uuid;
 use pg::xid8::Xid8;
 
-#[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
+#[pg_extern(name = "list_leases", schema = "claims", security_definer, stable, parallel_safe)]
 #[search_path(pg_catalog, pg_temp)]
-fn list_leases(
+fn list_leases_2(
     cell_id: Option<i64>,
     after: default!(Option<String>, "NULL"),
     max_results: default!(Option<i32>, 100),
@@ -37,6 +37,8 @@ fn list_leases(
             name!(payload, JsonText),
             name!(cursor, String),
             name!(cell_xid, Option<Xid8>),
+            name!(context, Option<String>),
+            name!(cell_role, Option<String>),
         ),
     >,
     ErrorReport,
@@ -70,12 +72,23 @@ fn first_page(call: &Call, cell_id: i64, limit: i64) -> Vec<ListedLease> {
 
 const BEFORE_ALL: LeaseCursor = LeaseCursor { created_at: Moment::MIN.0, lease_uuid: Uuid::nil() };
 
-type LeaseRow = (PgUuid, i64, TimestampWithTimeZone, TimestampWithTimeZone, JsonText, String, Option<Xid8>);
+type LeaseRow = (
+    PgUuid,
+    i64,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    JsonText,
+    String,
+    Option<Xid8>,
+    Option<String>,
+    Option<String>,
+);
 
 fn row(lease: ListedLease) -> LeaseRow {
     let cursor = LeaseCursor { created_at: lease.created_at.0, lease_uuid: lease.uuid }.encode();
     let (created_at, updated_at) = (lease.created_at.into(), lease.updated_at.into());
-    (pg_uuid(lease.uuid), lease.creator_id, created_at, updated_at, JsonText(lease.payload), cursor, lease.cell_xid)
+    let ListedLease { uuid, creator_id, cell_xid, context, cell_role, payload, .. } = lease;
+    (pg_uuid(uuid), creator_id, created_at, updated_at, JsonText(payload), cursor, cell_xid, context, cell_role)
 }
 
 /// A page of leases: at most the requested number, with at most the given bytes of payload, and at least one. Payloads are not
@@ -83,7 +96,7 @@ fn row(lease: ListedLease) -> LeaseRow {
 macro_rules! lease_page {
     ($condition:literal) => {
         concat!(
-            "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid
+            "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid, context, cell_role
                FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
                        FROM (SELECT * FROM claims.claim_leases WHERE ",
             $condition,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use claims_model::{Bucket, NOBODY};
+use claims_model::{Bucket, NOBODY, Reference};
 use pgrx::Uuid as PgUuid;
 
 use super::tables::RecordTables;
@@ -10,11 +10,12 @@ use crate::kernel::direct::layouts::{CLAIMS, claim};
 use crate::kernel::error::known_or_raised;
 use crate::kernel::tables::Local;
 use crate::service::claims::{
-    BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, bucket_key_parts, read_page, values_by_type,
+    BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, SubjectPlace, bucket_key_parts, read_page, values_by_type,
 };
+use pg::clock::Moment;
 use pg::direct::{self, Reading, Row as StoredRow};
 use pg::index::{self, KeyPart, KeyValue, Unusable};
-use pg::query::query;
+use pg::query::{query, scan};
 use pg::spi::{self, Connection};
 use pg::uuid::from_pg_uuid;
 
@@ -102,6 +103,14 @@ query! {
 /// The unique index on transfers, for messages.
 const TRANSFER_INDEX: &str = "claims.cell_transfers (transfer_uuid)";
 
+scan! {
+    /// Passes at most `most` owned claims of a subject before a position, newest first, with the cells under which they are stored.
+    fn claims_of(subject_type: i32, subject_id: &str, at: Moment, bucket_type: i32, bucket_value: &str, most: i64) -> StoredClaim = [Caller] concat!(
+        columns!("c.creator_id"), "c.subject_type = :subject_type AND c.subject_id = :subject_id AND c.status IN (1, 3, 4) AND c.creator_id <> -1
+           AND (c.created_at, c.bucket_type, c.bucket_value) < (:at, :bucket_type, :bucket_value)
+         ORDER BY c.created_at DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most");
+}
+
 /// Returns a claim that was found by its key.
 fn stored_claim(row: &StoredRow) -> StoredClaim {
     StoredClaim {
@@ -170,6 +179,20 @@ impl RecordTables for Local {
         let found: HashMap<Bucket, StoredClaim> =
             stored.map(|claim| (claim.bucket(), claim.located(&mut cell_of))).collect();
         buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
+    }
+
+    fn claims_of_subject(
+        &self,
+        connection: &Connection,
+        subject: &Reference,
+        before: &SubjectPlace,
+        most: i64,
+    ) -> Vec<StoredClaim> {
+        let SubjectPlace { created_at, bucket_type, bucket_value } = before;
+        let mut found: Vec<StoredClaim> = Vec::new();
+        let each = &mut |claim| found.push(claim);
+        claims_of(connection, subject.type_id, &subject.id, *created_at, *bucket_type, bucket_value, most, each);
+        found.into_iter().map(|claim| claim.located(cell_of)).collect()
     }
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {

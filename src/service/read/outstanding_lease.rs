@@ -15,6 +15,8 @@ record! {
         /// A JSON list of records.
         pub creates: String,
         pub destroys: String,
+        pub context: Option<String>,
+        pub cell_role: Option<String>,
     }
 
     struct DetailsRow { from_cell: i64, to_cell: i64, created_at: Moment }
@@ -24,7 +26,7 @@ query! {
     /// Returns a lease, or `None` if it is not outstanding.
     pub fn details(lease: Uuid; view) -> Option<LeaseDetails> = [view Anywhere]
         "SELECT l.creator_id, l.created_at, l.cell_xid, coalesce(l.payload -> 'create_records', '[]')::text AS creates,
-                coalesce(l.payload -> 'destroy_records', '[]')::text AS destroys
+                coalesce(l.payload -> 'destroy_records', '[]')::text AS destroys, l.context, l.cell_role
            FROM claims.claim_leases l WHERE l.uuid = :lease";
     fn unfinished(uuid: Uuid) -> Option<DetailsRow> = [Caller Anywhere]
         "SELECT t.from_cell, t.to_cell, t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = :uuid AND t.ended_at IS NULL";
@@ -34,5 +36,6 @@ query! {
 pub fn as_lease(connection: &Connection, uuid: Uuid) -> Option<(LeaseDetails, i64)> {
     let DetailsRow { from_cell, to_cell, created_at } = unfinished(connection, uuid)?;
     let (creates, destroys) = ("[]".into(), "[]".into());
-    Some((LeaseDetails { creator_id: from_cell, created_at, cell_xid: None, creates, destroys }, to_cell))
+    let (cell_xid, context, cell_role) = Default::default();
+    Some((LeaseDetails { creator_id: from_cell, created_at, cell_xid, creates, destroys, context, cell_role }, to_cell))
 }

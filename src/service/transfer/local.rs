@@ -1,6 +1,8 @@
 //! Statements on transfers, and on the claims that they hold.
 
-use claims_model::Types;
+use std::ops::ControlFlow;
+
+use claims_model::attribution::Attribution;
 use claims_model::cursor::ClaimCursor;
 use uuid::Uuid;
 
@@ -9,11 +11,11 @@ use super::transfers;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::sql_text::is_row;
 use crate::kernel::tables::Local;
-use crate::service::audit::{AuditColumns, AuditRow};
+use crate::service::claims::{OwnedName, OwnedRow};
 use crate::service::feed::actor;
 use pg::clock::Moment;
-use pg::query::{arguments, query, record};
-use pg::spi::{Connection, Inet};
+use pg::query::{query, record, walk};
+use pg::spi::Connection;
 
 record! {
     struct StepRow {
@@ -71,16 +73,11 @@ macro_rules! step {
     };
 }
 
-arguments! {
-    struct MovedColumns<'r> {
-        at: Moment,
-        id: i64,
-        cell_id: i64,
-        what: &'r str,
-        session_role: &'r str,
-        client_address: Option<Inet>,
-        application_name: &'r str,
-    }
+walk! {
+    /// Passes the claims stored under a cell that a transfer holds.
+    fn held_claims(transfer: Uuid, stored_as: i64) -> OwnedRow = [Statement]
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
+          WHERE c.creator_id = :stored_as AND c.status = 4 AND c.lease_uuid = :transfer";
 }
 
 query! {
@@ -108,23 +105,16 @@ query! {
         which "p.is_held"
         still "c.status = 4 AND c.lease_uuid IS NOT DISTINCT FROM :transfer"
         set "creator_id = :cell_id, status = 1, lease_uuid = NULL");
-    /// Records that a transfer has moved the claims stored under a cell that it holds. The rows have the same id, and different times.
-    fn record_moved_in_audit_log(transfer: Uuid, stored_as: i64, types: &[i32], type_names: &[&str]; ..like: MovedColumns) = [Statement]
-        "INSERT INTO claims.audit_log (at, id, cell_id, what, lease_uuid, session_role, client_address, application_name, ops, bucket_types,
-                                       bucket_values)
-         SELECT :at + n.portion * interval '1 microsecond', :id, :cell_id, :what, :transfer, :session_role, :client_address, :application_name,
-                array_agg('transfer'::text), array_agg((:type_names)[array_position(:types, n.bucket_type)]), array_agg(n.bucket_value)
-           FROM (SELECT c.bucket_type, c.bucket_value, (row_number() OVER () - 1) / 1000 AS portion FROM claims.claims c
-                  WHERE c.creator_id = :stored_as AND c.status = 4 AND c.lease_uuid = :transfer) n
-          GROUP BY n.portion";
     /// Records that all claims that a transfer holds have moved from a cell to another one. Reads all claims of the cell under which they are
     /// stored.
-    fn record_moved(transfer: Uuid, stored_as: i64, from: i64, to: i64, actor: &str) = [Statement]
+    fn record_moved(
+        transfer: Uuid, stored_as: i64, from: i64, to: i64, actor: &str, context: Option<&str>, cell_role: Option<&str>,
+    ) = [Statement]
         "WITH held AS MATERIALIZED (
              SELECT c.bucket_type, c.bucket_value FROM claims.claims c
               WHERE c.creator_id = :stored_as AND c.status = 4 AND c.lease_uuid = :transfer)
-         INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, bucket_types, bucket_values)
-         SELECT 'transfer', :from, :to, :transfer, :actor, array_agg(n.bucket_type), array_agg(n.bucket_value)
+         INSERT INTO claims.change_sets (op, old_cell_id, new_cell_id, lease_uuid, actor, bucket_types, bucket_values, context, cell_role)
+         SELECT 'transfer', :from, :to, :transfer, :actor, array_agg(n.bucket_type), array_agg(n.bucket_value), :context, :cell_role
            FROM (SELECT h.bucket_type, h.bucket_value, (row_number() OVER () - 1) / 1000 AS portion FROM held h) n
           GROUP BY n.portion ORDER BY n.portion";
 }
@@ -147,15 +137,30 @@ impl TransferTables for Local {
         release(connection, Moment::now(), transfer.cell_id, StepStart::of(transfer, after)).into()
     }
 
-    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64) {
-        record_moved(connection, transfer.uuid, transfer.from_cell, from, to, &actor());
+    fn tell_moved(
+        &self,
+        connection: &Connection,
+        transfer: &Transfer,
+        [from, to]: [i64; 2],
+        Attribution { context, cell_role }: Attribution,
+    ) {
+        let (context, cell_role) = (context.as_deref(), cell_role.as_deref());
+        record_moved(connection, transfer.uuid, transfer.from_cell, from, to, &actor(), context, cell_role);
     }
 
-    fn audit_moved(&self, connection: &Connection, types: &Types, transfer: &Transfer, like: &AuditRow) {
-        let (ids, names): (Vec<i32>, Vec<&str>) = types.bucket.first_names().unzip();
-        let AuditColumns { at, id, cell_id, what, session_role, client_address, application_name, .. } = like.columns();
-        let like = MovedColumns { at, id, cell_id, what, session_role, client_address, application_name };
-        record_moved_in_audit_log(connection, transfer.uuid, transfer.from_cell, &ids, &names, like);
+    fn each_held(&self, connection: &Connection, transfer: &Transfer, size: usize, each: &mut dyn FnMut(&[OwnedName])) {
+        let mut portion: Vec<OwnedName> = Vec::with_capacity(size);
+        held_claims(connection, transfer.uuid, transfer.from_cell, |row: OwnedRow| {
+            portion.push(row.into());
+            if portion.len() == size {
+                each(&portion);
+                portion.clear();
+            }
+            ControlFlow::Continue(())
+        });
+        if !portion.is_empty() {
+            each(&portion);
+        }
     }
 
     fn write_transfers(&self, write: &mut dyn FnMut()) {

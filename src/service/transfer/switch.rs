@@ -7,16 +7,20 @@ use super::errors::TransferError;
 use super::tables::{TRANSFER_TABLES, Transfer};
 use super::{perform, whole};
 use crate::kernel::admin_action::{AdminAction, Counts};
+use crate::kernel::attribution;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::settings::{self, Audit};
-use crate::service::audit::{self, AuditRow};
+use crate::service::audit::{self, AUDIT_TABLES, AuditRow, AuditedName, NameColumns};
+use crate::service::claims::OwnedName;
 use crate::service::{durability, feed};
 use pg::clock::Moment;
 use pg::prelude::*;
 
 /// The word of the audit log for names that a transfer has moved.
 const TRANSFERRED: &str = "transferred";
+/// The most names in one row of the audit log about a transfer.
+const NAMES_PER_ROW: usize = 1000;
 
 #[pg_extern(schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -90,16 +94,24 @@ fn tell(call: &Call, transfer: &Transfer, from: i64, to: i64) {
     if !feed::is_on() {
         return;
     }
-    TRANSFER_TABLES.of(call).tell_moved(call.connection, transfer, from, to);
+    TRANSFER_TABLES.of(call).tell_moved(call.connection, transfer, [from, to], attribution::of_session());
     feed::notify_readers(call.connection);
 }
 
 /// Records that the claims of a transfer have moved to a cell.
 fn audit_moved(call: &Call, types: &Types, transfer: &Transfer, to_cell: i64) {
-    if settings::audit() != Audit::Off {
-        let actor = audit::actor();
-        let row =
-            AuditRow { lease: Some(transfer.uuid), ..audit::nameless(Moment::now(), to_cell, TRANSFERRED, &actor) };
-        TRANSFER_TABLES.of(call).audit_moved(call.connection, types, transfer, &row);
+    if settings::audit() == Audit::Off {
+        return;
     }
+    let actor = audit::actor();
+    TRANSFER_TABLES.of(call).each_held(call.connection, transfer, NAMES_PER_ROW, &mut |held| {
+        let names = held.iter().map(|OwnedName { bucket, owner }| {
+            let owner = Some(owner.owner());
+            AuditedName { op: "transfer", bucket, old: owner, new: owner }
+        });
+        let names = NameColumns::of(&names.collect::<Vec<_>>(), types);
+        let row = audit::nameless(Moment::now(), to_cell, TRANSFERRED, &actor);
+        let row = AuditRow { lease: Some(transfer.uuid), names, ..row };
+        AUDIT_TABLES.of(call).record_audit(call.connection, &[row]);
+    });
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use claims_model::Types;
+use claims_model::attribution::Attribution;
 use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Seal, TransferState};
 use uuid::Uuid;
 
 use crate::kernel::error::ClaimsError;
 use crate::kernel::tables::{Door, Local};
-use crate::service::audit::AuditRow;
+use crate::service::claims::OwnedName;
 use pg::query::{arguments, record};
 use pg::spi::Connection;
 use pg::xact;
@@ -149,10 +149,10 @@ pub trait TransferTables: Sync {
     fn open_writers(&self, connection: &Connection, cell_id: i64) -> Result<OpenWriters, ClaimsError>;
 
     /// Records in the change feed that all claims of a transfer have moved from one cell to the other.
-    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from: i64, to: i64);
+    fn tell_moved(&self, connection: &Connection, transfer: &Transfer, from_and_to: [i64; 2], attribution: Attribution);
 
-    /// Inserts rows like `like` into the audit log, with the names of all claims that a transfer holds.
-    fn audit_moved(&self, connection: &Connection, types: &Types, transfer: &Transfer, like: &AuditRow);
+    /// Passes the names of all claims that a transfer holds to `each`, in portions of at most `size`.
+    fn each_held(&self, connection: &Connection, transfer: &Transfer, size: usize, each: &mut dyn FnMut(&[OwnedName]));
 }
 
 /// Where the transfers are.

@@ -10,9 +10,11 @@ use super::finding::Finding;
 use super::rivals::rivals;
 use super::statements;
 use super::tables::{Actual, VERIFICATION_TABLES};
+use crate::kernel::attribution;
 use crate::kernel::call::CellCall;
 use crate::service::audit;
-use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedSkeletons, Ending, SKELETON_TABLES};
+use crate::service::audit::AuditedName;
+use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedSkeletons, Ending, Owner, SKELETON_TABLES};
 use crate::service::feed::{self, Change, ChangeSet};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
@@ -69,14 +71,29 @@ fn tell(call: &CellCall, what: &'static str, findings: &[Finding]) {
             |finding: &&Finding| finding.discrepancy == discrepancy && finding.outcome == Some(Outcome::Corrected);
         findings.iter().filter(is_meant).filter_map(Finding::bucket).collect()
     };
-    let set = |change, buckets| ChangeSet { change, cause: None, buckets };
+    let set = |change, buckets| ChangeSet { change, cause: None, buckets, attribution: attribution::of_session() };
     let sets = [
         set(Change::Destroy(cell_id), corrected(Discrepancy::Extra)),
         set(Change::Replace(cell_id), corrected(Discrepancy::Different)),
         set(Change::Create(cell_id), corrected(Discrepancy::Missing)),
     ];
     feed::tell(call, &sets, Moment::now());
-    audit::changed(call, what, &sets);
+    let is_corrected = |finding: &&Finding| finding.outcome == Some(Outcome::Corrected);
+    let names: Vec<_> = findings.iter().filter(is_corrected).filter_map(audited).collect();
+    audit::changed(call, what, &names);
+}
+
+/// Returns the name of a corrected finding, with its owners before and after.
+fn audited<'f>(finding: &'f Finding) -> Option<AuditedName<'f>> {
+    let owner = |claim: &'f Claim<'f>| Owner { subject: &claim.subject, source: &claim.source };
+    let op = match finding.discrepancy {
+        Discrepancy::Extra => "destroy",
+        Discrepancy::Different => "replace",
+        Discrepancy::Missing => "create",
+    };
+    let actual = finding.actual.as_ref().filter(|_| finding.discrepancy != Discrepancy::Missing);
+    let (old, new) = (actual.map(|actual| owner(&actual.claim)), finding.expected.map(owner));
+    Some(AuditedName { op, bucket: finding.bucket()?, old, new })
 }
 
 /// Corrects all of the findings. Returns `false` if one of the claims has changed since it was compared.

@@ -14,10 +14,11 @@ use claims_model::{BadInput, Bucket, Claim, Confusables, NOBODY, Problem, Types}
 use super::correct;
 use super::finding::{Finding, compare, find_rivals};
 use super::tables::Actual;
-use crate::kernel::arguments;
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
-use crate::service::claims::{ACTIVE, CLAIM_TABLES, CONTENTION_SQLSTATES, KEY_TABLES, TRANSFERRING};
+use crate::kernel::{arguments, attribution};
+use crate::service::audit::AuditedName;
+use crate::service::claims::{ACTIVE, CLAIM_TABLES, CONTENTION_SQLSTATES, KEY_TABLES, Owner, TRANSFERRING};
 use crate::service::feed::{self, Change, ChangeSet};
 use crate::service::{admission, audit, durability, naming};
 use pg::clock::Moment;
@@ -119,12 +120,17 @@ fn add_new<'c>(call: &CellCall, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c B
         call.bounded_within(around, add)
     };
     let Ok(mut free) = subtransaction(&CONTENTION_SQLSTATES, add) else { return HashSet::new() };
-    let added: HashSet<_> = claims.iter().map(|claim| &claim.bucket).filter(|bucket| free.remove(*bucket)).collect();
-    let buckets = claims.iter().map(|claim| &claim.bucket).filter(|bucket| added.contains(bucket)).collect();
-    let sets = [ChangeSet { change: Change::Create(call.cell_id), cause: None, buckets }];
+    let added: Vec<&'c Claim<'c>> = claims.into_iter().filter(|claim| free.remove(&claim.bucket)).collect();
+    let buckets = added.iter().map(|claim| &claim.bucket).collect();
+    let (change, attribution) = (Change::Create(call.cell_id), attribution::of_session());
+    let sets = [ChangeSet { change, cause: None, buckets, attribution }];
     feed::tell(call, &sets, Moment::now());
-    audit::changed(call, IMPORTED, &sets);
-    added
+    let imported = |claim: &&'c Claim<'c>| {
+        let Claim { bucket, subject, source, .. } = claim;
+        AuditedName { op: "create", bucket, old: None, new: Some(Owner { subject, source }) }
+    };
+    audit::changed(call, IMPORTED, &added.iter().map(imported).collect::<Vec<_>>());
+    added.into_iter().map(|claim| &claim.bucket).collect()
 }
 
 /// Compares claims with those that exist, and with confusable names. Returns the differences.

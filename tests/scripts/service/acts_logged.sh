@@ -58,6 +58,8 @@ act shared set_mode '{"mode": "open", "cell_id": null}' - "SELECT claims.set_mod
 act shared set_mode '{"mode": "open", "cell_id": 3}' - "SELECT claims.set_mode('open', :why, 3)"
 act shared set_cell_limits '{"cell_id": 3, "max_outstanding": 7, "max_batch_size": 8, "begins_per_second": 9, "max_priority": 10}' - "SELECT claims.set_cell_limits(3, :why, 7, 8, 9, 10)"
 act shared reserve_names '{"bucket_type": "HANDLES", "bucket_values": ["Root", "Admin"]}' '{"reserved": 2}' "SELECT claims.reserve_names('HANDLES', '{Root,Admin}', :why)"
+act shared erase_name '{"bucket_type": "HANDLES"}' '{"rows": 0}' "SELECT claims.erase_name('HANDLES', 'nobody', :why)"
+act shared forget_erasure_key '{}' - "SELECT claims.forget_erasure_key(:why)"
 act shared reserve_names '{"bucket_values": ["Root", "More"]}' '{"reserved": 1}' "SELECT claims.reserve_names('HANDLES', '{Root,More}', :why)"
 act shared unreserve_names '{"bucket_type": "HANDLES", "bucket_values": ["Root", "Nobody"]}' '{"freed": 1}' "SELECT claims.unreserve_names('HANDLES', '{Root,Nobody}', :why)"
 leaves_nothing 'set_profile: a dry run' "SELECT * FROM claims.set_profile('HANDLES', 'casefold', 'a look')"

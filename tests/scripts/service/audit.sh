@@ -21,6 +21,20 @@ expect 'a refused begin: the cell, the lease, the name, the conflict' \
   "2|$(lease 2)|{create}|{ROUTES}|{ada}|taken|1|0"
 expect 'who it was, and when' "$(at shared "SELECT DISTINCT session_role, client_address IS NULL, application_name, at BETWEEN now() - interval '10 min' AND now() FROM claims.audit_log WHERE what IN ('refused', 'denied')")" 'cell2|t|psql|t'
 expect 'denied calls' "$(at shared "SELECT string_agg(coalesce(cell_id::text, 'none'), ' ' ORDER BY at) FROM claims.audit_log WHERE what = 'denied'")" '1 none'
+# What the client said, and the subject that it wanted.
+( export PGOPTIONS='-c claims.context=in_vain'; as_cell 2 "SELECT count(*) FROM claims.try_begin_update(2, '$(batch ada)')" >/dev/null; state_as_cell 2 "SELECT claims.begin_update(1, '$(batch bob)')" >/dev/null )
+said() { at shared "SELECT string_agg(format('%s %s %s', what, subjects, sources), '; ' ORDER BY at) FROM claims.audit_log WHERE context = 'in_vain'"; }
+expect 'who says to have been refused and denied' "$(wait_for 'refused {"GROUP 1"} {"RAILS_TABLE_ROUTES 1"}; denied  ' said)" 'refused {"GROUP 1"} {"RAILS_TABLE_ROUTES 1"}; denied  '
+# A name is erased also where another one was refused for looking like it.
+at shared "SELECT claims.add_bucket_type(100, 'HANDLES', 'casefold', 'reject')" >/dev/null
+handle() { claim "$1" | sed 's/ROUTES/HANDLES/'; }
+as_cell 1 "SELECT claims.commit_update(1, claims.begin_update(1, '[$(handle paypal)]'))" >/dev/null
+as_cell 2 "SELECT count(*) FROM claims.try_begin_update(2, '[$(handle 'раураl')]')" >/dev/null
+looks_like() { log "conflict #>> '{conflicts,0,similar_to}' = '$1'"; }
+expect 'a name that looks like another one' "$(wait_for 1 looks_like paypal)" 1
+as_cell 1 "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[$(bucket paypal | sed 's/ROUTES/HANDLES/')]'))" >/dev/null
+at shared "SELECT * FROM claims.erase_name('HANDLES', 'PayPal', 'a test')" >/dev/null
+expect 'is not in the log any more' "$(looks_like paypal) $(log "audit_log::text ILIKE '%paypal%'")" '0 0'
 # Over the network, as cells come.
 at cell2 "ALTER TABLE routes OWNER TO app"
 as_app 2 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(2, 'service')" >/dev/null

@@ -63,7 +63,7 @@ pub(super) unsafe fn insert(
             let (value, is_null) = (*(*slot).tts_values.add(number), *(*slot).tts_isnull.add(number));
             nulls[at] = is_null;
             values[at] = match key {
-                IndexKey::Column(_) => value,
+                IndexKey::Column(_) | IndexKey::Elements(_) => value,
                 IndexKey::LengthOf(_) if is_null => value,
                 IndexKey::LengthOf(_) => {
                     let length: Option<i32> = pgrx::direct_function_call(pg_sys::textlen, &[Some(value)]);

@@ -48,12 +48,14 @@ pub enum IndexKey {
     Column(usize),
     /// `length(column)`
     LengthOf(usize),
+    /// The elements of an array, in a GIN index with this column only.
+    Elements(usize),
 }
 
 impl IndexKey {
     pub(super) fn column(self) -> usize {
         match self {
-            IndexKey::Column(column) | IndexKey::LengthOf(column) => column,
+            IndexKey::Column(column) | IndexKey::LengthOf(column) | IndexKey::Elements(column) => column,
         }
     }
 }
@@ -257,6 +259,9 @@ unsafe fn indexes(
     }
 }
 
+/// The operator family `array_ops` of GIN.
+const ARRAY_OPS: pg_sys::Oid = pg_sys::Oid::from_u32(2745);
+
 /// # Safety
 /// The index is open.
 unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: &[usize]) -> bool {
@@ -264,7 +269,9 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
     unsafe {
         let form = &*(*index).rd_index;
         let width = wanted.keys.len();
-        let is_plain = (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+        let is_of_elements = matches!(wanted.keys, [IndexKey::Elements(_)]);
+        let method = if is_of_elements { pg_sys::GIN_AM_OID } else { pg_sys::BTREE_AM_OID };
+        let is_plain = (*(*index).rd_rel).relam == method
             && form.indisunique == wanted.is_unique
             && (form.indimmediate || !form.indisunique)
             && !form.indisexclusion
@@ -283,6 +290,7 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
             let column = i16::try_from(columns[key.column()]).unwrap_or(0);
             let of_column = match key {
                 IndexKey::Column(_) => numbers[at] == column,
+                IndexKey::Elements(_) => return numbers[at] == column && *(*index).rd_opfamily.add(at) == ARRAY_OPS,
                 IndexKey::LengthOf(_) => numbers[at] == 0 && expressions.next().is_some_and(|it| is_length(it, column)),
             };
             of_column && KeyOrder::of_column(index, at).is_usual() && *(*index).rd_indoption.add(at) == 0

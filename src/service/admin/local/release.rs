@@ -1,11 +1,9 @@
 //! Releases the claims of a cell that is gone.
 
-use claims_model::Bucket;
-
-use crate::kernel::sql_text::is_row;
+use crate::kernel::sql_text::{is_row, said};
 use crate::kernel::tables::Local;
 use crate::service::admin::tables::ReleaseTables;
-use crate::service::claims::BucketRow;
+use crate::service::claims::{OwnedName, OwnedRow};
 use crate::service::feed::actor;
 use pg::query::query;
 use pg::spi::Connection;
@@ -26,22 +24,22 @@ macro_rules! release {
 query! {
     fn release(cell_id: i64, most: i64) -> usize = [Statement] release!();
     /// Like [`release`], and returns the claims.
-    fn release_and_return(cell_id: i64, most: i64) -> Vec<BucketRow> = [Statement]
-        concat!(release!(), " RETURNING c.bucket_type, c.bucket_value");
+    fn release_and_return(cell_id: i64, most: i64) -> Vec<OwnedRow> = [Statement]
+        concat!(release!(), " RETURNING c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
     /// Like [`release`], and records the claims in the change feed as freed.
     fn release_and_tell(cell_id: i64, most: i64, actor: &str) -> Option<i64> = [Statement] concat!(
         "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
               recorded AS (
-             INSERT INTO claims.change_sets (op, old_cell_id, actor, bucket_types, bucket_values)
-             SELECT 'destroy', :cell_id, :actor, array_agg(n.bucket_type), array_agg(n.bucket_value)
+             INSERT INTO claims.change_sets (op, old_cell_id, actor, bucket_types, bucket_values, context, cell_role)
+             SELECT 'destroy', :cell_id, :actor, array_agg(n.bucket_type), array_agg(n.bucket_value), ", said!(), "
                FROM (SELECT g.bucket_type, g.bucket_value, (row_number() OVER () - 1) / 1000 AS portion FROM gone g) n
               GROUP BY n.portion ORDER BY n.portion)
          SELECT count(*) FROM gone");
 }
 
 impl ReleaseTables for Local {
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<Bucket<'static>> {
-        release_and_return(connection, cell_id, limit).into_iter().map(Bucket::from).collect()
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<OwnedName> {
+        release_and_return(connection, cell_id, limit).into_iter().map(OwnedName::from).collect()
     }
 
     fn release_in_bulk(&self, connection: &Connection, cell_id: i64, limit: i64, tells: bool) -> Option<i64> {

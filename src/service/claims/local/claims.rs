@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use claims_model::attribution::Attribution;
 use claims_model::{Bucket, Claim, Destroy, Reference};
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::unleased;
 use crate::kernel::direct;
 use crate::kernel::direct::layouts::{CLAIMS, LEASES, claim};
 use crate::kernel::tables::Local;
+use crate::service::claims::StoredOwner;
 use crate::service::claims::buckets::{BucketRow, NewClaims, values_by_type};
 use crate::service::claims::leases::NewLease;
 use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
@@ -59,9 +61,12 @@ query! {
     /// Adds the claims whose buckets are free. Returns their buckets.
     fn add_free(cell_id: i64, at: Moment; ..new: NewClaims) -> Vec<BucketRow> = [Statement]
         add!(" ON CONFLICT (bucket_value, bucket_type) DO NOTHING RETURNING bucket_type, bucket_value");
-    fn insert_lease(uuid: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>) = [Statement]
-        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid)
-         VALUES (:uuid, :cell_id, :at, :at, :payload, :request_digest, :cell_xid)";
+    fn insert_lease(
+        uuid: Uuid, cell_id: i64, at: Moment, payload: Jsonb, request_digest: &[u8], cell_xid: Option<Xid8>, context: Option<&str>,
+        cell_role: Option<&str>,
+    ) = [Statement]
+        "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid, context, cell_role)
+         VALUES (:uuid, :cell_id, :at, :at, :payload, :request_digest, :cell_xid, :context, :cell_role)";
     /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked. A claim that a transfer holds is
     /// at the cell in the transfer's row.
     fn standing_on(bucket_type: i32, bucket_values: &[&str]) -> Vec<StandingRow> = [Latest]
@@ -83,7 +88,19 @@ query! {
 /// another transaction has locked runs into `lock_timeout`.
 fn put_lease(connection: &Connection, lease: &NewLease, creates: &[&Claim]) -> usize {
     let (payload, digest) = (lease.payload.clone(), lease.stored_digest());
-    insert_lease(connection, lease.uuid, lease.cell_id, lease.made_at, payload, &digest, lease.cell_xid);
+    let Attribution { context, cell_role } = &lease.attribution;
+    let (context, cell_role) = (context.as_deref(), cell_role.as_deref());
+    insert_lease(
+        connection,
+        lease.uuid,
+        lease.cell_id,
+        lease.made_at,
+        payload,
+        &digest,
+        lease.cell_xid,
+        context,
+        cell_role,
+    );
     creates.iter().map(|claim| shared::create(connection, ClaimOrigin::lease(lease), claim)).sum()
 }
 
@@ -109,6 +126,26 @@ impl ClaimTables for Local {
             standing_on(connection, bucket_type, &values).into_iter().map(move |row| found(bucket_type, row))
         };
         values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()
+    }
+
+    /// Looks the claims up without a statement, because every audited settlement asks this.
+    fn owners(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, StoredOwner> {
+        let found = direct::open([&CLAIMS], |[claims]| {
+            claims.look_up(Reading::Statement, |rows| {
+                let owner = |bucket: &&Bucket| {
+                    let row = rows.find(key_of(bucket), |_| true)?;
+                    let subject = reference(&row, claim::SUBJECT_TYPE, claim::SUBJECT_ID)?;
+                    let source = reference(&row, claim::SOURCE_TYPE, claim::SOURCE_ID)?;
+                    let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
+                    Some((bucket, StoredOwner { subject, source }))
+                };
+                buckets.iter().filter_map(owner).collect()
+            })
+        });
+        let owner = |found: FoundClaim| StoredOwner { subject: found.subject, source: found.source };
+        let by_statement =
+            || self.standing(connection, buckets).into_iter().map(|(bucket, found)| (bucket, owner(found)));
+        found.unwrap_or_else(|| by_statement().collect())
     }
 
     fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
@@ -192,7 +229,7 @@ impl ClaimTables for Local {
 /// extension has created them.
 fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, KeyExists>> {
     let (made_at, digest) = (lease.made_at, lease.stored_digest());
-    let row: [Value; 7] = [
+    let row: [Value; 9] = [
         lease.uuid.into(),
         lease.cell_id.into(),
         lease.payload.clone().into(),
@@ -200,6 +237,8 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
         made_at.into(),
         digest.as_slice().into(),
         lease.cell_xid.into(),
+        lease.attribution.context.as_deref().into(),
+        lease.attribution.cell_role.as_deref().into(),
     ];
     let insert = |[leases, claims]: [&Table; 2]| {
         let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
@@ -301,6 +340,10 @@ fn change_where(
         })
     });
     changed.unwrap_or_else(|| (0, (0..buckets.len()).collect()))
+}
+
+fn reference(row: &StoredRow, type_id: usize, id: usize) -> Option<Reference<'static>> {
+    Some(Reference { type_id: row.get(type_id)?, id: row.get::<String>(id)?.into() })
 }
 
 fn at_positions<T: Copy>(items: &[T], positions: &[usize]) -> Vec<T> {

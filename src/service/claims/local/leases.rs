@@ -20,10 +20,10 @@ query! {
     /// from using an index on the cell.
     fn end_rows(leases: &[Uuid], cell_id: i64, outcome: &str, at: Moment) -> Vec<EndedRow> = [Statement]
         "WITH ended AS (DELETE FROM claims.claim_leases WHERE uuid = ANY (:leases) AND creator_id IS NOT DISTINCT FROM :cell_id
-                        RETURNING uuid, creator_id, request_digest, payload),
+                        RETURNING uuid, creator_id, request_digest, payload, context, cell_role),
               outcome AS (INSERT INTO claims.lease_outcomes (lease_uuid, creator_id, outcome, request_digest, settled_at)
                           SELECT uuid, creator_id, :outcome, request_digest, :at FROM ended)
-         SELECT uuid, payload -> 'create_records' AS creates, payload -> 'destroy_records' AS destroys FROM ended";
+         SELECT uuid, payload -> 'create_records' AS creates, payload -> 'destroy_records' AS destroys, context, cell_role FROM ended";
     /// Locks those of the cell's leases that no other transaction has locked, in uuid order, and returns them.
     fn lock_rows(leases: &[Uuid], cell_id: i64) -> Vec<Uuid> = [Statement]
         "SELECT uuid FROM claims.claim_leases
@@ -70,6 +70,7 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                 }
                 let payload: Option<Jsonb> = row.get(lease::PAYLOAD);
                 let list = |key| payload.as_ref().and_then(|payload| payload.field(key));
+                let (context, cell_role) = (row.get(lease::CONTEXT), row.get(lease::CELL_ROLE));
                 let outcome = [
                     (*uuid).into(),
                     ending.cell_id.into(),
@@ -86,6 +87,8 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                     uuid: *uuid,
                     creates: list("create_records"),
                     destroys: list("destroy_records"),
+                    context,
+                    cell_role,
                 });
             }
         });

@@ -44,6 +44,7 @@ PLAUSIBLE = {
     ("set_profile", "bucket_type"): "'MAILS'", ("retry_requests", "entity"): "'e1'", ("preview_import", "outcome"): "'invalid'", ("list_discrepancies", "outcome"): "'busy'", "max_names": "10",
     "table_names": "'{app.free}'", ("declare_unique", "table_names"): "ARRAY['app.free'::regclass::oid]", ("find_duplicates", "table_names"): "ARRAY['app.free'::regclass::oid]", "column_name": "'name'", "conditions": "NULL", "max_claims": "1000",
     ("renew_generations", "table_name"): "'app.free'::regclass::oid",
+    "context": "'a test'", "cell_role": "'app'", "subject_id": "'1'", ("erase_name", "bucket_value"): "'forgotten'",
 }
 
 STRINGS = ["''", "' '", "'x'", "'every_two'", "'0'", "'-1'", "'null'", "'[]'", "'{}'", "'\"'", "E'a\\nb'", "E'\\u0001'", "E'\\u202Eabc'", "'%s%n'", "'NaN'", "'1e400'",
