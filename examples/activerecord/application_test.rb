@@ -53,6 +53,15 @@ class ApplicationTest < ActiveSupport::TestCase
     assert_equal 1, user.emails.count
   end
 
+  test 'the request is the context of its names' do
+    application = ActingContext.new(->(_env) { [200, {}, [User.create!(username: 'context.of.a.request').username]] })
+    status, = application.call('REQUEST_METHOD' => 'POST', 'PATH_INFO' => '/users', 'HTTP_X_REQUEST_ID' => "7f3\u0001#{'é' * 300}")
+    assert_equal 200, status
+    said = User.connection.select_value('SHOW claims.context')
+    assert_equal 'POST /users, request 7f3?é', said[0, 26]
+    assert_operator said.bytesize, :<=, 256
+  end
+
   test 'a name of another cell is an error of the attribute' do
     Elsewhere::User.create!(username: 'grace')
     user = User.new(username: 'grace')

@@ -5,6 +5,7 @@
 #   test_application COMMAND...       runs the application's tests; the environment is that of the application, and
 #                                       OTHER_PGHOST, OTHER_PGPORT   the other cell
 #                                       STOP_SERVICE, START_SERVICE  programs that stop and start the shared database
+#   context_is_recorded               the service's audit log says which request saved the name context.of.a.request
 #   nothing_is_left                   no lease is outstanding, and claims and rows are the same
 #   start_saving_by_hand NAME         instead of all these, for an example that calls the service itself
 . "$(dirname "${BASH_SOURCE[0]}")/cells.bash"
@@ -25,7 +26,7 @@ needs_python() {
 
 start_application() {
   local number
-  start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.breaker_pause=200ms
+  start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.breaker_pause=200ms -c claims.audit=settled
   for number in 1 2; do
     # A question of a form waits longer than anybody would in a browser, so that a busy machine does not lose the answer.
     at "cell$number" "DROP TABLE routes; GRANT CREATE ON SCHEMA public TO app; ALTER SERVER service RENAME TO claims_service;
@@ -66,6 +67,12 @@ test_application() {
     unset PGPASSWORD
     "$@"
   )
+}
+
+context_is_recorded() {
+  expect 'the audit log has the request' \
+    "$(at shared "SELECT cell_id, left(context, 23), cell_role FROM claims.audit_log WHERE bucket_values @> '{context.of.a.request}' AND what = 'committed'")" \
+    '2|POST /users, request 7f|app'
 }
 
 outstanding() { { for n in 1 2; do at "cell$n" 'SELECT count(*) FROM claims.cells_outstanding_leases'; done; at shared 'SELECT count(*) FROM claims.claim_leases'; } | tr '\n' ' '; }

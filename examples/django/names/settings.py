@@ -22,7 +22,7 @@ if "OTHER_PGHOST" in os.environ:
 SECRET_KEY = "an example has no secrets"
 ALLOWED_HOSTS = ["testserver"]
 INSTALLED_APPS = ["names"]
-MIDDLEWARE = ["names.middleware.BusyNames"]
+MIDDLEWARE = ["names.middleware.ActingContext", "names.middleware.BusyNames"]
 ROOT_URLCONF = "names.urls"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

@@ -37,6 +37,15 @@ class ApplicationTest(SimpleTestCase):
         self.assertEqual(answer.status_code, 200)
         self.assertEqual(User.objects.get(pk=answer.json()["id"]).username, "ada")
 
+    def test_the_request_is_the_context_of_its_names(self):
+        answer = self.client.post("/users", {"username": "context.of.a.request"}, HTTP_X_REQUEST_ID="7f3\x01" + "é" * 300)
+        self.assertEqual(answer.status_code, 200)
+        with connections["default"].cursor() as cursor:
+            cursor.execute("SHOW claims.context")
+            (said,) = cursor.fetchone()
+        self.assertEqual(said[:23], "POST /users, request 7f")
+        self.assertLessEqual(len(said.encode()), 256)
+
     def test_a_name_of_another_cell_is_an_error_of_the_field(self):
         User.objects.using("elsewhere").create(username="grace")
         # As if the form had not asked before.

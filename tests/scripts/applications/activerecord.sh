@@ -7,4 +7,5 @@ start_application
 in_each_cell make_tables
 declare_names
 test_application env -u RUBYOPT ruby -W:no-deprecated "$CLAIMS_ROOT/examples/activerecord/application_test.rb"
+context_is_recorded
 nothing_is_left

@@ -9,4 +9,5 @@ in_each_cell manage migrate --verbosity 0
 declare_names
 expect 'the models and the migrations agree' "$(in_each_cell manage makemigrations --check --dry-run | sort -u)" 'No changes detected'
 test_application manage test --keepdb names
+context_is_recorded
 nothing_is_left
