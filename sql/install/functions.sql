@@ -186,7 +186,7 @@ COMMENT ON FUNCTION claims.force_rollback(bigint, uuid, text) IS
     'Rolls back an outstanding lease whose cell cannot, and returns {"lease_uuid", "cell_id", "cell_xid", "freed", "kept"}, with the names that '
     'are free now. If the cell''s transaction has committed, its names are then free although rows use them: look there first. P0002 unless '
     'outstanding, 55P03 while another transaction settles it. For administrators. Locks the lease''s row, then its claims in bucket order.';
-COMMENT ON FUNCTION claims.release_records(bigint, text, int, boolean) IS
+COMMENT ON FUNCTION claims.release_records(bigint, text, int, boolean, boolean) IS
     'Deletes up to max_results claims that a cell has and no lease holds, and returns how many; repeat until 0. For a cell that is gone, '
     'registered or not: a WARNING if it may still begin leases. dry_run only counts. For administrators. Locks the claims, skipping locked ones; '
     'does not wait.';
@@ -227,13 +227,13 @@ COMMENT ON FUNCTION claims.bucket_history(text, text) IS
     'since NULL: before that; until NULL: now. context and cell_role are the word of the client, no identity. Reads the whole feed, about a second for some million changes, unless claims.change_sets has an index '
     'USING gin (bucket_values), which makes every change cost more. For administrators. Locks nothing.';
 COMMENT ON FUNCTION claims.subject_history(text, text, text, int) IS
-    'The names that a subject has (what: holds, with the time when its claim was made) and what has happened to its names (create, destroy, replace: '
-    'another source, transfer), as far as claims.audit_log reaches back, newest first, max_results at a time. To continue, pass the last row''s '
+    'The names that a subject has (what: holds, with the time when its claim was made), those that it gave up and that are kept back (kept_back, with '
+    'that time), and what has happened to its names (create, destroy, replace: another source, transfer, release: from quarantine), as far as claims.audit_log reaches back, newest first, max_results at a time. To continue, pass the last row''s '
     'cursor as after. context and cell_role are the word of the client, no identity. Reads all claims, about a '
     'second for ten million, since an index on subjects would cost every begin. For administrators. Locks nothing, works on a hot standby.';
 COMMENT ON FUNCTION claims.erase_name(text, text, text) IS
     'Replaces a name that nobody has by a keyed hash, in all that this database keeps beyond the end of a claim, and returns the places with their '
-    'numbers of rows. Call it at the service and in each cell. The hash is the same for one name, until claims.forget_erasure_key(). 55000 while the '
+    'numbers of rows. A name that is kept back is free then. Call it at the service and in each cell. The hash is the same for one name, until claims.forget_erasure_key(). 55000 while the '
     'name is owned, leased or reserved. Not for distributed tables. For administrators. Locks the name, as a begin does, and the rows it changes.';
 COMMENT ON FUNCTION claims.forget_erasure_key(text) IS
     'Deletes the key of claims.erase_name(), so that nobody can compute what a name was replaced by; true: there was one. Later erasures use a new '

@@ -65,6 +65,17 @@ BEGIN
                       ELSE 0 END))::float8
       FROM stats s CROSS JOIN claims.cells c;
 
+    -- Names that are kept back, counted up to 100,000: they are side by side in the index by owner.
+    RETURN QUERY
+    WITH kept AS MATERIALIZED (
+        SELECT k.bucket_type, count(*) AS names
+          FROM (SELECT c.bucket_type FROM claims.claims c
+                 WHERE c.creator_id = -1 AND c.status IN (5, 6) AND c.available_at > now LIMIT 100000) k
+         GROUP BY k.bucket_type)
+    SELECT 'claims_quarantined_names', jsonb_build_object('type', t.name), coalesce(k.names, 0)::float8
+      FROM claims.bucket_types t LEFT JOIN kept k ON k.bucket_type = t.id
+     WHERE t.keep_for > '0' OR k.names > 0;
+
     -- Counters in shared memory.
     RETURN QUERY SELECT c.name, c.labels, c.value FROM claims.counters() c;
 

@@ -23,13 +23,6 @@ record! {
         cell_id: i64,
         service: String,
     }
-
-    /// The claim or the reservation that prevents a cell from claiming a name in this database.
-    pub struct HolderHere {
-        pub holder_cell_id: Option<i64>,
-        pub source_type: Option<String>,
-        pub source_id: Option<String>,
-    }
 }
 
 query! {
@@ -44,9 +37,6 @@ query! {
     /// Returns the cells that the worker attends to, at most two.
     fn attended() -> Vec<AttendedRow> = [Latest]
         "SELECT a.cell_id, a.service FROM claims.attended_cells a WHERE NOT a.by_type LIMIT 2";
-    /// Returns the holder of a name in this database, or `None` if the name is free.
-    pub fn holder_here(bucket_type: &str, name: &str) -> Option<HolderHere> = [Latest]
-        "SELECT holder_cell_id, source_type, source_id FROM claims.name_holder(:bucket_type, :name)";
     fn text_of(value: Jsonb) -> Option<String> = [Caller] "SELECT :value::text";
 }
 

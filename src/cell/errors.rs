@@ -212,6 +212,20 @@ errors! {
     }
 }
 
+/// Notifies the client of first_available() that the service has an answer, and no name is free.
+pub fn notice_of_none_available(asked: usize) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "no candidate is available",
+        detail ("{asked} {} asked for.", if asked == 1 { "name was" } else { "names were" }))
+    .send(PgLogLevel::NOTICE);
+}
+
+/// Notifies the client of first_available() that the service has not answered.
+pub fn notice_of_silence(timeout: Duration) {
+    text!(ERRCODE_SUCCESSFUL_COMPLETION: "claims service did not answer",
+        detail ("It was given {} ms (claims.observe_timeout). Whether a candidate is available is not known.", timeout.as_millis()))
+    .send(PgLogLevel::NOTICE);
+}
+
 /// Notifies the client that a server is already a service without being added.
 pub fn notice_of_own_wrapper(server: &str) {
     text!(ERRCODE_SUCCESSFUL_COMPLETION: "foreign server \"{server}\" is a service of claims already",

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use claims_model::{Bucket, Claim, Reference};
+use claims_model::{Bucket, Claim, NOBODY, Reference};
 use uuid::Uuid;
 
 use super::transfer_locations;
 use crate::service::claims::statements::{self as shared, ClaimOrigin, INTO_CLAIMS};
-use crate::service::claims::{ACTIVE, FoundClaim, NewClaim, TRANSFERRING, values_by_type};
+use crate::service::claims::{ACTIVE, FoundClaim, NewClaim, TRANSFERRING, kept_back, values_by_type};
 use pg::clock::Moment;
 use pg::query::{Arguments, query, record};
 use pg::spi::{Connection, Value};
@@ -23,17 +23,20 @@ record! {
         creator_id: i64,
         status: i16,
         lease_uuid: Option<Uuid>,
+        given_up_by: Option<i64>,
+        available_at: Option<Moment>,
     }
 
-    struct LeaseRow { uuid: Uuid, created_at: Moment }
+    struct LeaseRow { uuid: Uuid, created_at: Moment, creator_id: i64 }
 }
 
 query! {
     fn standing(bucket_type: i32, bucket_values: &[&str]) -> Vec<StandingRow> = [Latest Anywhere]
-        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status, c.lease_uuid
+        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.status, c.lease_uuid,
+                c.given_up_by, c.available_at
            FROM claims.claims c WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type";
-    fn made_at(leases: &[Uuid]) -> Vec<LeaseRow> = [Latest Anywhere]
-        "SELECT l.uuid, l.created_at FROM claims.claim_leases l WHERE l.uuid = ANY (:leases)";
+    fn outstanding(leases: &[Uuid]) -> Vec<LeaseRow> = [Latest Anywhere]
+        "SELECT l.uuid, l.created_at, l.creator_id FROM claims.claim_leases l WHERE l.uuid = ANY (:leases)";
 }
 
 /// Number of rows that one statement inserts.
@@ -88,10 +91,12 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
     let mut leases: Vec<Uuid> = holders(false).collect();
     leases.sort_unstable();
     leases.dedup();
-    let made_at: HashMap<Uuid, Moment> = match leases.is_empty() {
+    let leases: HashMap<Uuid, LeaseRow> = match leases.is_empty() {
         true => HashMap::new(),
-        false => made_at(connection, &leases).into_iter().map(|row| (row.uuid, row.created_at)).collect(),
+        false => outstanding(connection, &leases).into_iter().map(|row| (row.uuid, row)).collect(),
     };
+    // A lease that is gone by now has held the name.
+    let cell_of = |lease| leases.get(&lease).map_or(NOBODY, |lease| lease.creator_id);
     let found = |(bucket_type, row): (i32, StandingRow)| {
         let location =
             row.lease_uuid.filter(|_| row.status == TRANSFERRING).and_then(|transfer| locations.get(&transfer));
@@ -102,9 +107,10 @@ pub fn standing_on(connection: &Connection, buckets: &[&Bucket]) -> HashMap<Buck
             source: Reference { type_id: row.source_type, id: row.source_id.into() },
             lease_made_at: match location {
                 Some(location) => Some(location.created_at),
-                None => row.lease_uuid.and_then(|lease| made_at.get(&lease).copied()),
+                None => row.lease_uuid.and_then(|lease| Some(leases.get(&lease)?.created_at)),
             },
             other_cell_id: location.map(|location| location.other_cell_id),
+            kept: kept_back(row.given_up_by, row.available_at, row.lease_uuid.map(cell_of)),
         };
         (Bucket { bucket_type, value: row.bucket_value.into() }, found)
     };

@@ -8,9 +8,10 @@ use claims_model::{Bucket, NOBODY};
 use uuid::Uuid;
 
 use super::cluster::Citus;
+use super::keys::by_shard;
 use super::transfer_locations;
-use crate::service::claims::HeldFor;
 use crate::service::claims::statements::{ClaimOrigin, create_on_shard};
+use crate::service::claims::{BucketRow, HeldFor, values_by_type};
 use crate::service::names::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};
 use pg::clock::Moment;
 use pg::query::{query, record, scan};
@@ -30,6 +31,8 @@ record! {
         status: i16,
         created_at: Moment,
         updated_at: Moment,
+        given_up_by: Option<i64>,
+        available_at: Option<Moment>,
     }
 
     /// A deleted reservation.
@@ -51,20 +54,33 @@ query! {
     fn take_out(bucket_type: i32, names: &[&str]) -> Vec<ClaimRow> = [Statement Anywhere]
         "DELETE FROM claims.claims c WHERE c.bucket_type = :bucket_type AND c.bucket_value = ANY (:names)
          RETURNING c.bucket_value, c.uuid, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id, c.lease_uuid, c.status,
-                   c.created_at, c.updated_at";
+                   c.created_at, c.updated_at, c.given_up_by, c.available_at";
     fn take_out_reserved(bucket_type: i32, names: &[&str]) -> Vec<ReservationRow> = [Statement Anywhere]
         "DELETE FROM claims.reservations r WHERE r.bucket_type = :bucket_type AND r.bucket_value = ANY (:names)
          RETURNING r.bucket_value, r.reason, r.reserved_by, r.reserved_at";
+    fn over(now: Moment, most: i64) -> Vec<BucketRow> = [Latest Anywhere]
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c
+          WHERE c.creator_id = -1 AND c.status = 5 AND c.available_at <= :now LIMIT :most";
+    /// Locks names of one shard.
+    fn lock_over(now: Moment, bucket_type: i32, bucket_values: &[&str]) -> Vec<String> = [Statement Anywhere]
+        "SELECT c.bucket_value FROM claims.claims c
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type AND c.status = 5 AND c.available_at <= :now
+            FOR UPDATE SKIP LOCKED";
+    fn drop_over(now: Moment, bucket_type: i32, bucket_values: &[&str]) -> Vec<String> = [Statement Anywhere]
+        "DELETE FROM claims.claims c
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type AND c.status = 5 AND c.available_at <= :now
+         RETURNING c.bucket_value";
     fn put_reservation(bucket_type: i32, name: &str, display: Option<&str>, reason: &str, reserved_by: &str, at: Moment) = [Statement Anywhere]
         "INSERT INTO claims.reservations (bucket_type, bucket_value, display_value, reason, reserved_by, reserved_at)
          VALUES (:bucket_type, :name, :display, :reason, :reserved_by, :at)";
 }
 
 scan! {
-    fn names(bucket_type: i32) -> NameRow = [Statement]
-        "SELECT c.bucket_value, c.display_value, c.creator_id, c.status <> 1 AS is_leased,
+    /// Passes over names whose time to be kept back is over.
+    fn names(bucket_type: i32, now: Moment) -> NameRow = [Statement]
+        "SELECT c.bucket_value, c.display_value, c.creator_id, c.status NOT IN (1, 5) AS is_leased,
                 CASE WHEN c.status = 4 THEN c.lease_uuid END AS transfer
-           FROM claims.claims c WHERE c.bucket_type = :bucket_type";
+           FROM claims.claims c WHERE c.bucket_type = :bucket_type AND (c.status <> 5 OR c.available_at > :now)";
 }
 
 /// Number of rows that one statement inserts.
@@ -75,12 +91,12 @@ impl NameTables for Citus {
         lock(connection, bucket_type);
     }
 
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName)) {
+    fn each_name(&self, connection: &Connection, bucket_type: i32, now: Moment, each: &mut dyn FnMut(StoredName)) {
         let at: HashMap<Uuid, i64> = transfer_locations::all_locations(connection)
             .into_iter()
             .map(|location| (location.transfer, location.cell_id))
             .collect();
-        names(connection, bucket_type, &mut |row| {
+        names(connection, bucket_type, now, &mut |row| {
             let cell_id = row.transfer.and_then(|transfer| at.get(&transfer).copied()).unwrap_or(row.creator_id);
             each(StoredName { value: row.bucket_value, display: row.display_value, cell_id, is_leased: row.is_leased });
         });
@@ -107,10 +123,24 @@ impl NameTables for Citus {
             reserved.extend(take_out_reserved(connection, bucket_type, &old).into_iter().map(reservation));
             pgrx::check_for_interrupts!();
         }
-        let columns = "uuid, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at";
+        let columns = "uuid, subject_type, subject_id, source_type, source_id, creator_id, lease_uuid, status, created_at, updated_at, \
+                       given_up_by, available_at";
         put_back(connection, bucket_type, "claims", columns, claims, &by_old);
         put_back(connection, bucket_type, "reservations", "reason, reserved_by, reserved_at", reserved, &by_old);
         renamed
+    }
+
+    fn purge_over(&self, connection: &Connection, now: Moment, limit: i64) -> Vec<Bucket<'static>> {
+        let over: Vec<Bucket> = over(connection, now, limit).into_iter().map(Bucket::from).collect();
+        let all: Vec<&Bucket> = over.iter().collect();
+        let mut purged = Vec::new();
+        for (bucket_type, values) in by_shard(connection, &all).into_values().flat_map(values_by_type) {
+            let free = lock_over(connection, now, bucket_type, &values);
+            let free: Vec<&str> = free.iter().map(String::as_str).collect();
+            let gone = drop_over(connection, now, bucket_type, &free);
+            purged.extend(gone.into_iter().map(|value| Bucket { bucket_type, value: value.into() }));
+        }
+        purged
     }
 
     fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy) {
@@ -133,6 +163,8 @@ fn claim(row: ClaimRow) -> DeletedRow {
         row.status.into(),
         row.created_at.into(),
         row.updated_at.into(),
+        row.given_up_by.into(),
+        row.available_at.into(),
     ];
     (row.bucket_value, values)
 }

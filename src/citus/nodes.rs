@@ -17,10 +17,11 @@ use uuid::Uuid;
 use super::cluster::Citus;
 use super::keys::{grouped, shards_of_buckets};
 use super::{claims as distributed, leases};
+use crate::service::claims::kept;
 use crate::service::claims::statements::{self as shared, ClaimOrigin, HeldOnNodes, INTO_CLAIMS};
 use crate::service::claims::{
     ClaimTables, EndedLeases, FoundClaim, HeldFor, KeyExists, Locks, NewClaim, NewClaims, NewLease, RowsToInsert,
-    types_and_names,
+    ToKeep, types_and_names,
 };
 use pg::clock::Moment;
 use pg::query::{Arguments, Record, query, record};
@@ -259,6 +260,10 @@ impl ClaimTables for Citus {
 
     fn parts(&self, connection: &Connection, buckets: &[&Bucket]) -> Vec<Vec<usize>> {
         grouped(shards_of_buckets(connection, buckets).into_iter().zip(0..)).into_values().collect()
+    }
+
+    fn keep_back(&self, connection: &Connection, all: &EndedLeases, names: &ToKeep) -> usize {
+        kept::keep_back(connection, all, names)
     }
 
     fn mark(&self, connection: &Connection, lease: &NewLease, destroys: &[&Destroy], _: Locks) -> usize {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::cluster::Citus;
 use super::transfer_locations::{self, TransferLocation};
+use crate::kernel::sql_text::of_subject;
 use crate::service::claims::{
     ClaimPart, PageEnd, PageStart, StoredClaim, SubjectPlace, TRANSFERRING, read_page, values_by_type,
 };
@@ -20,10 +21,13 @@ use pg::uuid::from_pg_uuid;
 /// Claims with the cell under which they are stored.
 macro_rules! claims {
     ($which:literal) => {
+        concat!(claims!(of "c.creator_id"), $which)
+    };
+    (of $cell:literal) => {
         concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id AS cell_id,
-                    c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE ",
-            $which
+            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
+            $cell,
+            " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE "
         )
     };
 }
@@ -76,11 +80,9 @@ query! {
 }
 
 scan! {
-    /// Passes at most `most` owned claims of a subject before a position, newest first, with the cells under which they are stored.
+    /// Like the local statement of this name.
     fn claims_of(subject_type: i32, subject_id: &str, at: Moment, bucket_type: i32, bucket_value: &str, most: i64) -> StoredClaim = [Caller]
-        concat!(claims!("c.subject_type = :subject_type AND c.subject_id = :subject_id AND c.status IN (1, 3, 4) AND c.creator_id <> -1
-           AND (c.created_at, c.bucket_type, c.bucket_value) < (:at, :bucket_type, :bucket_value)"),
-         " ORDER BY c.created_at DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most");
+        concat!(claims!(of "coalesce(c.given_up_by, c.creator_id)"), of_subject!());
 }
 
 impl RecordTables for Citus {

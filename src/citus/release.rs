@@ -7,7 +7,8 @@ use claims_model::Bucket;
 use super::cluster::Citus;
 use super::keys::by_shard;
 use crate::service::admin::ReleaseTables;
-use crate::service::claims::{BucketRow, OwnedName, OwnedRow, values_by_type};
+use crate::service::claims::{BucketRow, OwnedName, OwnedRow, kept};
+use pg::clock::Moment;
 use pg::query::query;
 use pg::spi::Connection;
 
@@ -18,17 +19,13 @@ query! {
     fn lock_free(cell_id: i64, bucket_values: &[&str]) -> Vec<OwnedRow> = [Statement Anywhere]
         "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
           WHERE c.bucket_value = ANY (:bucket_values) AND c.creator_id = :cell_id AND c.status = 1 FOR UPDATE SKIP LOCKED";
-    /// Deletes locked claims of one shard.
-    fn delete_free(cell_id: i64, bucket_values: &[&str], bucket_type: i32) = [Statement Anywhere]
-        "DELETE FROM claims.claims c
-          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type AND c.creator_id = :cell_id AND c.status = 1";
 }
 
 /// Maximum number of names that one statement locks.
 const NAMES: usize = 500;
 
 impl ReleaseTables for Citus {
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<OwnedName> {
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64, ends: &[(i32, Moment)]) -> Vec<OwnedName> {
         let limit = usize::try_from(limit).unwrap_or(0);
         let (mut released, mut passed_over): (Vec<OwnedName>, HashSet<Bucket>) = (Vec::new(), HashSet::new());
         while released.len() < limit {
@@ -42,7 +39,7 @@ impl ReleaseTables for Citus {
                 break;
             }
             for part in parts(connection, &chosen) {
-                let locked = release_part(connection, cell_id, &part);
+                let locked = release_part(connection, cell_id, &part, ends);
                 let is_locked = |bucket: &Bucket| locked.iter().any(|name| name.bucket == *bucket);
                 passed_over.extend(part.into_iter().filter(|bucket| !is_locked(bucket)).cloned());
                 released.extend(locked);
@@ -65,7 +62,12 @@ fn parts<'b>(connection: &Connection, buckets: &'b [Bucket<'static>]) -> Vec<Vec
         .collect()
 }
 
-fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]) -> Vec<OwnedName> {
+fn release_part(
+    connection: &Connection,
+    cell_id: i64,
+    part: &[&Bucket<'static>],
+    ends: &[(i32, Moment)],
+) -> Vec<OwnedName> {
     let values: Vec<&str> = part.iter().map(|bucket| &*bucket.value).collect();
     let wanted: HashSet<&Bucket> = part.iter().copied().collect();
     let locked: Vec<OwnedName> = lock_free(connection, cell_id, &values)
@@ -74,8 +76,6 @@ fn release_part(connection: &Connection, cell_id: i64, part: &[&Bucket<'static>]
         // A value may be a name of several types.
         .filter(|name| wanted.contains(&name.bucket))
         .collect();
-    for (bucket_type, values) in values_by_type(locked.iter().map(|name| &name.bucket)) {
-        delete_free(connection, cell_id, &values, bucket_type);
-    }
+    kept::end_locked(connection, cell_id, &locked, ends);
     locked
 }

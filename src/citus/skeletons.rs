@@ -8,6 +8,7 @@ use super::cluster::Citus;
 use super::in_flight::count_reserved;
 use super::keys::{grouped, shards_of_skeletons};
 use crate::service::claims::{Bearing, SkeletonChange, SkeletonTables, skeletons as shared};
+use pg::clock::Moment;
 use pg::query::{query, record};
 use pg::spi::{Connection, Value};
 
@@ -23,6 +24,9 @@ query! {
           WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved = '' FOR UPDATE";
     fn is_claimed(bucket_type: i32, bucket_value: &str) -> Option<i32> = [Statement OneShard]
         "SELECT 1 FROM claims.claims c WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type";
+    fn is_over(bucket_type: i32, bucket_value: &str, now: Moment) -> Option<i32> = [Statement OneShard]
+        "SELECT 1 FROM claims.claims c
+          WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND c.status = 5 AND c.available_at <= :now";
     fn drop_claimed(skeleton: Uuid, bucket_type: i32) = [Statement OneShard]
         "DELETE FROM claims.skeletons s WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved = ''";
 }
@@ -71,6 +75,9 @@ impl SkeletonTables for Citus {
     fn take_skeletons(&self, connection: &Connection, new: &[NewSkeleton], heals: bool) -> usize {
         let (passed_on, fresh): (Vec<&NewSkeleton>, Vec<&NewSkeleton>) =
             new.iter().partition(|new| new.predecessor.is_some());
+        if heals {
+            drop_kept(connection, new);
+        }
         if heals && !fresh.is_empty() {
             drop_stale(connection, &fresh);
         }
@@ -86,6 +93,22 @@ impl SkeletonTables for Citus {
 
     fn change_skeletons(&self, connection: &Connection, change: SkeletonChange, skeletons: &[(Skeleton, &Bucket)]) {
         by_shard(connection, skeletons).iter().for_each(|part| shared::change(connection, change, part));
+    }
+}
+
+/// Deletes the skeletons of names that are kept back: of the new names themselves, which this transaction has just taken from there, and of those
+/// whose time is over.
+fn drop_kept(connection: &Connection, new: &[NewSkeleton]) {
+    let skeletons: Vec<Skeleton> = new.iter().map(|new| new.skeleton).collect();
+    let bearers = shared::bearers(connection, &skeletons);
+    for new in new {
+        let reserved = bearers.get(&new.skeleton).map(|bearers| bearers.reserved.as_slice()).unwrap_or_default();
+        let is_over = |name: &Bucket| is_over(connection, name.bucket_type, &name.value, Moment::now()).is_some();
+        let gone: Vec<_> = reserved.iter().filter(|name| *name == new.bucket || is_over(name)).collect();
+        let gone: Vec<_> = gone.into_iter().map(|name| (new.skeleton, name)).collect();
+        if !gone.is_empty() {
+            shared::change(connection, SkeletonChange::Unreserve, &gone);
+        }
     }
 }
 

@@ -92,6 +92,10 @@ query! {
     fn all_held(transfer: Uuid, from_cell: i64) -> Vec<OwnedRow> = [Latest Anywhere]
         "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
           WHERE c.creator_id = :from_cell AND c.status = 4 AND c.lease_uuid = :transfer";
+    fn reclaiming_leases() -> Vec<Uuid> = [Latest Anywhere]
+        "SELECT DISTINCT c.lease_uuid FROM claims.claims c WHERE c.creator_id = -1 AND c.status = 6 AND c.lease_uuid IS NOT NULL";
+    fn count_of_cell(leases: &[Uuid], cell_id: i64) -> i64 = [Latest Anywhere]
+        "SELECT count(*) FROM claims.claim_leases l WHERE l.uuid = ANY (:leases) AND l.creator_id = :cell_id";
     /// Inserts the key of an existing transfer on every node, which changes nothing. It conflicts with a transaction that has
     /// inserted the row on a node that has not recovered yet. There the row is invisible, and every change would miss it.
     fn pass_key(transfer: Uuid, from_cell: i64, to_cell: i64, nobody: &str) = [Statement Anywhere]
@@ -176,6 +180,14 @@ impl TransferTables for Citus {
             found.seals.push(seal);
         }
         Ok(found)
+    }
+
+    /// Counts the leases, whatever their subjects are: a lease more is only waited for.
+    fn count_reclaims(&self, connection: &Connection, transfer: &Transfer) -> i64 {
+        match reclaiming_leases(connection) {
+            leases if leases.is_empty() => 0,
+            leases => count_of_cell(connection, &leases, transfer.from_cell),
+        }
     }
 
     fn tell_moved(&self, connection: &Connection, transfer: &Transfer, [from, to]: [i64; 2], attribution: Attribution) {

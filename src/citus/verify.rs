@@ -21,7 +21,8 @@ macro_rules! columns {
         "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, c.creator_id AS cell_id, c.status,
                 c.lease_uuid IS NOT NULL AS is_leased,
                 c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - :recent AS is_recent,
-                NULL::bigint AS other_cell_id, CASE WHEN c.status = 4 THEN c.lease_uuid END AS transfer"
+                NULL::bigint AS other_cell_id, c.given_up_by, c.available_at,
+                CASE WHEN c.status = 6 THEN -1::bigint END AS reclaiming_cell, CASE WHEN c.status = 4 THEN c.lease_uuid END AS transfer"
     };
 }
 
@@ -69,7 +70,7 @@ struct Stored {
 
 impl Record for Stored {
     fn read(row: &Row) -> Self {
-        Stored { claim: Actual::read(row), transfer: row.field("transfer", &mut (13..)) }
+        Stored { claim: Actual::read(row), transfer: row.field("transfer", &mut (16..)) }
     }
 }
 

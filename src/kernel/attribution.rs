@@ -1,4 +1,4 @@
-//! What the client of a call says about who acts, and why: by settings of its session, or by arguments.
+//! The word of the client of a call about who acts, and why: by settings of its session, or by arguments.
 
 use std::ffi::CString;
 use std::rc::Rc;

@@ -6,14 +6,17 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::rc::Rc;
 
+use claims_model::quarantine::{LONGEST_US, Quarantine, Reclaim};
 use claims_model::{Kind, Naming, TypeTable, Types};
 use pgrx::PgTrigger;
+use pgrx::datum::Interval;
 use pgrx::pg_sys::Oid;
 
 use super::limits::{self, CellLimits};
 use super::modes::{self, ModeSetting};
 use super::namings::{self, NamingRows};
 use super::tables::{self, Tables};
+use pg::clock::Moment;
 use pg::query::{query, record};
 use pg::spi::{self, Connection};
 use pg::statement::{self, Reach};
@@ -31,6 +34,8 @@ record! {
         name: String,
         profile: String,
         confusables: String,
+        keep_for: Option<Interval>,
+        reclaim: String,
         first: bool,
         cell_name: Option<String>,
         address: Option<String>,
@@ -43,12 +48,12 @@ query! {
     /// Reads the type tables and the cells, where a scan of the table itself would find no rows. Subject and source types have no profile,
     /// which compares them byte by byte.
     fn all() -> Vec<AnyRow> = [Latest Anywhere]
-        "SELECT 'type' AS part, 'bucket' AS kind, b.id::bigint, b.name, b.profile, b.confusables, false AS first,
+        "SELECT 'type' AS part, 'bucket' AS kind, b.id::bigint, b.name, b.profile, b.confusables, b.keep_for, b.reclaim, false AS first,
                 NULL::text AS cell_name, NULL::text AS address, 0::oid AS role, NULL::text AS role_name FROM claims.bucket_types b
-         UNION ALL SELECT 'type', 'subject', s.id, s.name, '', '', false, NULL, NULL, 0::oid, NULL FROM claims.subject_types s
-         UNION ALL SELECT 'type', 'source', s.id, s.name, '', '', false, NULL, NULL, 0::oid, NULL FROM claims.source_types s
-         UNION ALL SELECT 'name', n.kind, n.id, n.name, '', '', n.first, NULL, NULL, 0::oid, NULL FROM claims.type_names n
-         UNION ALL SELECT 'cell', '', c.cell_id, '', '', '', false, c.name, c.address, c.role::oid, c.role_name::text FROM claims.cells c";
+         UNION ALL SELECT 'type', 'subject', s.id, s.name, '', '', NULL, '', false, NULL, NULL, 0::oid, NULL FROM claims.subject_types s
+         UNION ALL SELECT 'type', 'source', s.id, s.name, '', '', NULL, '', false, NULL, NULL, 0::oid, NULL FROM claims.source_types s
+         UNION ALL SELECT 'name', n.kind, n.id, n.name, '', '', NULL, '', n.first, NULL, NULL, 0::oid, NULL FROM claims.type_names n
+         UNION ALL SELECT 'cell', '', c.cell_id, '', '', '', NULL, '', false, c.name, c.address, c.role::oid, c.role_name::text FROM claims.cells c";
 }
 
 /// The cell for which a database claims that needs none otherwise: for its unique columns. The largest number that every client of JSON reads
@@ -69,11 +74,24 @@ pub struct Catalog {
     pub cells: HashMap<i64, Cell>,
     pub modes: Vec<ModeSetting>,
     pub limits: HashMap<i64, CellLimits>,
+    /// How long names are kept back after their owners gave them up, for those bucket types whose names are.
+    pub quarantines: HashMap<i32, Quarantine>,
     /// The versions of the rows of `bucket_types` from which `types.naming` was read.
     pub naming_rows: NamingRows,
 }
 
 impl Catalog {
+    /// Returns who may have names of a type while they are kept back. For a type whose quarantine has ended, names may still be.
+    pub fn reclaim(&self, bucket_type: i32) -> Reclaim {
+        self.quarantines.get(&bucket_type).map(|quarantine| quarantine.reclaim).unwrap_or_default()
+    }
+
+    /// Returns until when a name is kept back that is given up at a time, or `None` if its type has no quarantine.
+    pub fn available_at(&self, bucket_type: i32, given_up_at: Moment) -> Option<Moment> {
+        let quarantine = self.quarantines.get(&bucket_type)?;
+        Some(Moment(given_up_at.0.saturating_add(quarantine.keep_for_us)))
+    }
+
     /// Returns how many fences and denied calls of a cell have rows in the audit log within a second.
     pub fn refusals_per_second(&self, cell_id: i64) -> i32 {
         let of_cell = self.limits.get(&cell_id).and_then(|limits| limits.refusals_per_second);
@@ -167,13 +185,15 @@ struct CatalogRows {
     names: [Vec<(i32, String, bool)>; 3],
     /// The bucket types that do not compare byte by byte.
     naming: HashMap<i32, Naming>,
+    quarantines: HashMap<i32, Quarantine>,
     /// The versions of the rows of bucket types; `None` if a statement has read them.
     versions: Option<HashMap<i32, RowStamp>>,
     cells: HashMap<i64, Cell>,
 }
 
 fn read(connection: &Connection, read_at: u64) -> Catalog {
-    let CatalogRows { shown, names, naming, versions, cells } = scanned().unwrap_or_else(|| queried(connection));
+    let CatalogRows { shown, names, naming, quarantines, versions, cells } =
+        scanned().unwrap_or_else(|| queried(connection));
     let mut tables = shown.into_iter().zip(names).map(|(shown, names)| TypeTable::new(shown).with_names(names));
     let mut table = || tables.next().unwrap_or_default();
     let types = Types { bucket: table(), subject: table(), source: table(), naming };
@@ -185,6 +205,7 @@ fn read(connection: &Connection, read_at: u64) -> Catalog {
         cells,
         modes: if has_rows(c"mode_settings") { modes::all(connection) } else { Vec::new() },
         limits: if has_rows(c"limit_settings") { limits::all(connection) } else { Vec::new() }.into_iter().collect(),
+        quarantines,
         naming_rows: NamingRows { read_at, versions },
     }
 }
@@ -195,8 +216,12 @@ fn scanned() -> Option<CatalogRows> {
         return None;
     }
     let (mut rows, mut versions) = (CatalogRows::default(), HashMap::new());
-    let bucket_type = |row: &TableRow| (row.must(c"id"), row.must(c"name"), namings::of_row(row));
-    for (id, name, (naming, version)) in table::rows(c"bucket_types", bucket_type)? {
+    let bucket_type = |row: &TableRow| {
+        let quarantine = quarantine(row.get(c"keep_for"), &row.must::<String>(c"reclaim"));
+        (row.must(c"id"), row.must(c"name"), namings::of_row(row), quarantine)
+    };
+    for (id, name, (naming, version), quarantine) in table::rows(c"bucket_types", bucket_type)? {
+        rows.quarantines.extend(quarantine.map(|quarantine| (id, quarantine)));
         rows.shown[Kind::Bucket as usize].push((id, name));
         rows.naming.extend(naming.map(|naming| (id, naming)));
         versions.extend(version.map(|version| (id, version)));
@@ -218,6 +243,12 @@ fn scanned() -> Option<CatalogRows> {
     Some(CatalogRows { versions: Some(versions), ..rows })
 }
 
+/// Returns how names of a bucket type are kept back, or `None` if they are not. The table's CHECK constraints admit no other words.
+fn quarantine(keep_for: Option<Interval>, reclaim: &str) -> Option<Quarantine> {
+    let keep_for_us = i64::try_from(keep_for?.as_micros()).unwrap_or(LONGEST_US).min(LONGEST_US);
+    (keep_for_us > 0).then(|| Quarantine { keep_for_us, reclaim: Reclaim::named(reclaim).unwrap_or_default() })
+}
+
 /// Reads the rows by [all].
 fn queried(connection: &Connection) -> CatalogRows {
     let (tables, mut rows) = (tables::of_this_database(), CatalogRows::default());
@@ -227,6 +258,7 @@ fn queried(connection: &Connection) -> CatalogRows {
         match (&*row.part, kind) {
             ("type", Some(kind)) => {
                 rows.shown[kind as usize].push((id, row.name));
+                rows.quarantines.extend(quarantine(row.keep_for, &row.reclaim).map(|quarantine| (id, quarantine)));
                 rows.naming.extend(namings::naming(&row.profile, &row.confusables).map(|naming| (id, naming)));
             }
             ("name", Some(kind)) => rows.names[kind as usize].push((id, row.name, row.first)),

@@ -22,11 +22,22 @@ macro_rules! is_row {
     };
 }
 
-/// What the session says about who acts: the columns context and cell_role of a row that a statement writes.
+/// The word of the session about who acts: the columns context and cell_role of a row that a statement writes.
 macro_rules! said {
     () => {
         "NULLIF(current_setting('claims.context', true), ''), NULLIF(current_setting('claims.cell_role', true), '')"
     };
 }
 
-pub(crate) use {is_row, said};
+/// Selects what a subject has: claims, each from its creation on, and names that are kept back since they were given up.
+macro_rules! of_subject {
+    () => {
+        "c.subject_type = :subject_type AND c.subject_id = :subject_id
+           AND (c.status IN (1, 3, 4) AND c.creator_id <> -1 OR c.status IN (5, 6) AND c.available_at > clock_timestamp())
+           AND (CASE WHEN c.status IN (5, 6) THEN c.updated_at ELSE c.created_at END, c.bucket_type, c.bucket_value)
+               < (:at, :bucket_type, :bucket_value)
+         ORDER BY CASE WHEN c.status IN (5, 6) THEN c.updated_at ELSE c.created_at END DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most"
+    };
+}
+
+pub(crate) use {is_row, of_subject, said};

@@ -16,6 +16,7 @@ pub mod low_water;
 pub mod metrics;
 pub mod names;
 pub mod naming;
+pub mod quarantine;
 pub mod read;
 mod retention;
 mod subject_history;

@@ -106,9 +106,14 @@ pub fn with_unchanged_profiles<T>(
 /// The table that is locked.
 const TABLE: &CStr = c"bucket_types";
 
+/// Locks the profiles until the transaction ends. Returns `false` if one of them is being changed.
+pub fn hold_now() -> bool {
+    lock::conditionally_shared(TABLE)
+}
+
 /// Locks the profiles. Waits up to `claims.wait_timeout` for a change in progress.
 fn hold() -> Result<(), ClaimsError> {
-    if lock::conditionally_shared(TABLE) {
+    if hold_now() {
         return Ok(());
     }
     let wait = settings::wait_timeout();

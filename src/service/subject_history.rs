@@ -7,7 +7,7 @@ use claims_model::cursor::{Cursor, HistoryCursor, HistoryEvent};
 use claims_model::history::subject_key;
 use claims_model::limits::ID_CHARS;
 use claims_model::types::Kind;
-use claims_model::{BadInput, Reference, TypeTable, id};
+use claims_model::{BadInput, NOBODY, Reference, TypeTable, id};
 
 use crate::kernel::access;
 use crate::kernel::arguments;
@@ -90,7 +90,7 @@ fn page(
     let mut rows = Vec::new();
     while rows.len() < usize::try_from(most).unwrap_or(0) {
         let is_claim = match (claims.peek(), changes.peek()) {
-            (Some(claim), Some(change)) => claim.created_at.0 >= change.at.0,
+            (Some(claim), Some(change)) => began_at(claim).0 >= change.at.0,
             (claim, _) => claim.is_some(),
         };
         let row = match is_claim {
@@ -117,12 +117,28 @@ fn places(after: Option<HistoryCursor>) -> (SubjectPlace, EventPlace) {
     (SubjectPlace { created_at: at, bucket_type, bucket_value }, EventPlace { at, id, nth })
 }
 
+/// Returns since when a subject has a claim, or when it gave up a name that is kept back.
+fn began_at(claim: &StoredClaim) -> Moment {
+    if claim.is_kept_back() { claim.updated_at } else { claim.created_at }
+}
+
 fn row_of_claim(types: &TypeTable, claim: StoredClaim) -> HistoryRow {
-    let StoredClaim { bucket_type, bucket_value, cell_id, lease_uuid, created_at, .. } = claim;
+    let (at, what) = (began_at(&claim), if claim.is_kept_back() { "kept_back" } else { "holds" });
+    let StoredClaim { bucket_type, bucket_value, cell_id, lease_uuid, .. } = claim;
     let event = HistoryEvent::Claim { bucket_type, bucket_value: bucket_value.clone() };
-    let cursor = HistoryCursor { at: created_at.0, event }.encode();
+    let cursor = HistoryCursor { at: at.0, event }.encode();
     let type_name = types.name(bucket_type).map_or_else(|| bucket_type.to_string(), str::to_owned);
-    (created_at.into(), "holds".into(), Some(cell_id), type_name, bucket_value, lease_uuid, None, None, cursor)
+    (
+        at.into(),
+        what.into(),
+        Some(cell_id).filter(|cell| *cell != NOBODY),
+        type_name,
+        bucket_value,
+        lease_uuid,
+        None,
+        None,
+        cursor,
+    )
 }
 
 /// Returns the row of a change, as the subject sees it: a replaced claim may have been given up, or got, by it.
@@ -131,6 +147,8 @@ fn row_of_change(types: &TypeTable, subject: &str, change: AuditedEvent) -> Hist
         change;
     let is_it = |other: Option<String>| other.is_some_and(|other| other == subject);
     let what = match (is_it(change.old_subject), is_it(change.subject)) {
+        // The owner of a name that was kept back had given it up before.
+        _ if op == "release" => op,
         (true, false) => "destroy".to_owned(),
         (false, true) => "create".to_owned(),
         _ => op,

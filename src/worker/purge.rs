@@ -12,7 +12,7 @@ use crate::kernel::{admin_log, settings};
 use crate::service::audit::audit_log;
 use crate::service::claims::LEASE_TABLES;
 use crate::service::transfer::transfers;
-use crate::service::{admission, feed};
+use crate::service::{admission, feed, quarantine};
 use pg::clock::Moment;
 
 /// The number of rows of each kind that one transaction purges.
@@ -22,7 +22,7 @@ const PURGED_AT_ONCE: i64 = 10_000;
 type Purger = fn(&Call, limit: i64) -> usize;
 
 /// The purged kinds of rows, by the names of their counts in `claims.passes`. The log of passes purges itself.
-const PURGED: [(&str, Purger); 9] = [
+const PURGED: [(&str, Purger); 10] = [
     ("outcomes", purge_outcomes),
     ("changes", purge_changes),
     ("fences", purge_fences),
@@ -32,6 +32,7 @@ const PURGED: [(&str, Purger); 9] = [
     ("transfer_subjects", purge_transfer_subjects),
     ("observations", purge_observations),
     ("uniques", purge_uniques),
+    ("quarantine", purge_quarantine),
 ];
 
 /// Purges a portion of the old rows. Returns whether none is left.
@@ -83,6 +84,10 @@ fn purge_admin_log(call: &Call, limit: i64) -> usize {
 fn purge_audit(call: &Call, limit: i64) -> usize {
     let retention = settings::audit_retention().filter(|_| may_purge(call));
     retention.map_or(0, |retention| audit_log::purge(call.connection, Moment::now().before(retention), limit))
+}
+
+fn purge_quarantine(call: &Call, limit: i64) -> usize {
+    if may_purge(call) { quarantine::purge(call, limit) } else { 0 }
 }
 
 /// Where tables are distributed there is no cell that observes.

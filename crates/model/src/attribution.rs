@@ -1,4 +1,4 @@
-//! What a client says about who acts, and why.
+//! The word of a client about who acts, and why.
 
 use std::rc::Rc;
 

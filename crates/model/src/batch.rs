@@ -124,6 +124,7 @@ impl<'a> Batch<'a> {
         creates.chain(self.destroys.iter().map(|destroy| (Op::Destroy, &destroy.bucket)))
     }
 
+    /// Returns the creates that replace no claim.
     pub fn new_claims(&self) -> impl Iterator<Item = &Claim<'a>> {
         self.creates.iter().zip(&self.replaces).filter(|(_, replaces)| !**replaces).map(|(claim, _)| claim)
     }
@@ -195,6 +196,12 @@ impl<'a> StoredBatch<'a> {
             replaces,
             destroys: destroys.into_iter().filter(|bucket| !replaced.contains(bucket)).collect(),
         })
+    }
+
+    /// Reads the claims that a payload creates or gives to replaced ones. Only names that were kept back need more than their buckets.
+    pub fn created_claims(creates: &mut impl Tokens<'a>, types: &Types) -> Result<Vec<Claim<'a>>, BadInput> {
+        let path = JsonPath::Argument("payload.create_records");
+        reader::list(creates, &path, |_| Ok(()), |tokens, path| reader::stored_claim(tokens, path, types))
     }
 
     /// Returns the same batch, as the payload of its lease would have it.

@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use crate::claim::{Bucket, NOBODY, Op};
 use crate::payload::BucketForm;
+use crate::quarantine::KeptName;
 use crate::types::Types;
+use crate::utc;
 
 /// A reason of a conflict, in order of precedence. The first one decides the SQLSTATE of several conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +16,8 @@ pub enum Reason {
     OtherSource,
     Taken,
     Reserved,
+    /// The name was given up, and is kept back from others for a while.
+    Quarantined,
     Confusable,
     Leased,
     InFlight,
@@ -23,12 +27,13 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in order of precedence.
-    pub const ALL: [Reason; 9] = [
+    pub const ALL: [Reason; 10] = [
         Reason::NotOwner,
         Reason::Missing,
         Reason::OtherSource,
         Reason::Taken,
         Reason::Reserved,
+        Reason::Quarantined,
         Reason::Confusable,
         Reason::Leased,
         Reason::InFlight,
@@ -43,6 +48,7 @@ impl Reason {
             Reason::OtherSource => "other_source",
             Reason::Taken => "taken",
             Reason::Reserved => "reserved",
+            Reason::Quarantined => "quarantined",
             Reason::Confusable => "confusable",
             Reason::Leased => "leased",
             Reason::InFlight => "in_flight",
@@ -76,6 +82,8 @@ pub struct Conflict<'a> {
     pub lease_age_seconds: Option<f64>,
     /// The other name that looks like this one, for the reason `confusable`.
     pub similar_to: Option<String>,
+    /// When everybody can have the name, in microseconds since 2000, for the reason `quarantined`.
+    pub available_at_us: Option<i64>,
     /// How many calls wait for the bucket, for the reason `queued`.
     pub waiting: Option<usize>,
     /// How long the call has waited before it gave this answer.
@@ -92,6 +100,7 @@ impl<'a> Conflict<'a> {
             holder_cell_id: None,
             lease_age_seconds: None,
             similar_to: None,
+            available_at_us: None,
             waiting: None,
             waited_seconds: None,
         }
@@ -108,6 +117,8 @@ struct ConflictForm<'a> {
     lease_age_seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     similar_to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,6 +167,7 @@ pub fn to_json(conflicts: &[Conflict], types: &Types) -> Result<String, serde_js
             holder_cell_id: conflict.holder_cell_id,
             lease_age_seconds: conflict.lease_age_seconds,
             similar_to: conflict.similar_to.as_deref(),
+            available_at: conflict.available_at_us.map(utc::text),
             waiting: conflict.waiting,
             waited_seconds: conflict.waited_seconds,
         })
@@ -172,6 +184,8 @@ pub struct ExistingClaim {
     pub is_meant: bool,
     /// Whether a transfer from or to the calling cell holds it. Its owner is not decided yet.
     pub in_transfer: bool,
+    /// The name is kept back, so that it is no claim.
+    pub kept: Option<KeptName>,
 }
 
 /// Returns why `op` by `cell_id` conflicts with the existing claim, or `None`. No other open transaction may be at the
@@ -181,6 +195,7 @@ pub fn reason_for(op: Op, cell_id: i64, existing: Option<ExistingClaim>) -> Opti
     match (op, existing) {
         (Op::Create, None) => None,
         (Op::Destroy, None) => Some(Reason::Missing),
+        (op, Some(ExistingClaim { kept: Some(name), .. })) => reason_for_kept(op, name),
         // A reserved name has no owner, so no cell can destroy it.
         (Op::Create, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Reserved),
         (Op::Destroy, Some(claim)) if claim.holder_cell_id == NOBODY => Some(Reason::Missing),
@@ -192,20 +207,31 @@ pub fn reason_for(op: Op, cell_id: i64, existing: Option<ExistingClaim>) -> Opti
     }
 }
 
+/// Returns why `op` conflicts with a name that is kept back. A name that the call cannot have is `quarantined` also while a lease reclaims it:
+/// however that lease ends, the call does not get the name.
+fn reason_for_kept(op: Op, name: KeptName) -> Option<Reason> {
+    match op {
+        Op::Create if !name.may_be_had => Some(Reason::Quarantined),
+        Op::Create => name.is_leased.then_some(Reason::Leased),
+        Op::Destroy if name.is_leased_by_caller => Some(Reason::Leased),
+        Op::Destroy => Some(Reason::Missing),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn existing(holder_cell_id: i64, active: bool) -> Option<ExistingClaim> {
-        Some(ExistingClaim { holder_cell_id, active, is_meant: true, in_transfer: false })
+        Some(ExistingClaim { holder_cell_id, active, is_meant: true, in_transfer: false, kept: None })
     }
 
     fn other(holder_cell_id: i64, active: bool) -> Option<ExistingClaim> {
-        Some(ExistingClaim { holder_cell_id, active, is_meant: false, in_transfer: false })
+        Some(ExistingClaim { holder_cell_id, active, is_meant: false, in_transfer: false, kept: None })
     }
 
     fn in_transfer(holder_cell_id: i64) -> Option<ExistingClaim> {
-        Some(ExistingClaim { holder_cell_id, active: false, is_meant: true, in_transfer: true })
+        Some(ExistingClaim { holder_cell_id, active: false, is_meant: true, in_transfer: true, kept: None })
     }
 
     #[test]
@@ -235,11 +261,49 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_kept_back_is_nobodys() {
+        let kept = |may_be_had, is_leased, is_leased_by_caller| {
+            let name = KeptName { may_be_had, is_leased, is_leased_by_caller };
+            Some(ExistingClaim {
+                holder_cell_id: NOBODY,
+                active: false,
+                is_meant: true,
+                in_transfer: false,
+                kept: Some(name),
+            })
+        };
+        let cases = [
+            (Op::Create, kept(true, false, false), None),
+            (Op::Create, kept(false, false, false), Some(Reason::Quarantined)),
+            (Op::Create, kept(true, true, false), Some(Reason::Leased)),
+            (Op::Create, kept(true, true, true), Some(Reason::Leased)),
+            // Who waits for it is answered at once.
+            (Op::Create, kept(false, true, false), Some(Reason::Quarantined)),
+            (Op::Destroy, kept(true, false, false), Some(Reason::Missing)),
+            (Op::Destroy, kept(false, true, false), Some(Reason::Missing)),
+            (Op::Destroy, kept(false, true, true), Some(Reason::Leased)),
+        ];
+        for (op, name, wanted) in cases {
+            assert_eq!(reason_for(op, 1, name), wanted, "{op:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_with_a_name_that_is_kept_back_says_until_when() {
+        let bucket = Bucket { bucket_type: 1, value: "x".into() };
+        let kept = Conflict { available_at_us: Some(1), ..Conflict::new(Op::Create, bucket, Reason::Quarantined) };
+        let json = to_json(&[kept], &Types::default()).unwrap();
+        assert!(json.contains(r#""reason":"quarantined","retryable":false,"holder_cell_id":null"#), "{json}");
+        assert!(json.contains(r#""available_at":"2000-01-01T00:00:00.000001+00:00""#), "{json}");
+    }
+
+    #[test]
     fn permanent_reasons_outweigh_temporary_ones() {
         let bucket = || Bucket { bucket_type: 1, value: "x".into() };
         let conflict = |reason| Conflict::new(Op::Create, bucket(), reason);
         use Reason::*;
-        let all = [Queued, InFlight, Leased, Confusable, Reserved, Taken, OtherSource, Missing, NotOwner].map(conflict);
+        let all = [Queued, InFlight, Leased, Confusable, Quarantined, Reserved, Taken, OtherSource, Missing, NotOwner]
+            .map(conflict);
         for lighter in 1..all.len() {
             assert_eq!(decisive_reason(&all[..=lighter]), Some(all[lighter].reason));
         }
@@ -258,6 +322,7 @@ mod tests {
             holder_cell_id: Some(1),
             lease_age_seconds: None,
             similar_to: None,
+            available_at_us: None,
             waiting: None,
             waited_seconds: None,
         };

@@ -42,6 +42,7 @@ pub mod payload;
 pub mod place;
 pub mod places;
 pub mod problem;
+pub mod quarantine;
 pub mod queue;
 pub mod rate;
 pub mod reader;
@@ -55,6 +56,7 @@ pub mod source_range;
 pub mod transfer;
 pub mod turns;
 pub mod types;
+pub mod utc;
 pub mod verify;
 pub mod waiting;
 

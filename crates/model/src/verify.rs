@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::claim::{Claim, Reference};
 use crate::payload::{ClaimForm, claim_form};
+use crate::quarantine::KeptName;
 use crate::types::Types;
 
 /// A difference between a claim and what the cell's rows call for.
@@ -48,6 +49,8 @@ pub enum Outcome {
     Confusable,
     /// The name is reserved, so no cell can have it.
     Reserved,
+    /// The name was given up by another cell or subject, and is kept back.
+    Quarantined,
     /// Another open transaction has written or locked the claim.
     Busy,
     /// The row calls for an invalid claim. Only the cell finds this outcome and the following ones.
@@ -69,6 +72,7 @@ impl Outcome {
             Outcome::HeldByOther => "held_by_other",
             Outcome::Confusable => "confusable",
             Outcome::Reserved => "reserved",
+            Outcome::Quarantined => "quarantined",
             Outcome::Busy => "busy",
             Outcome::Impossible => "impossible",
             Outcome::Doubled => "doubled",
@@ -102,7 +106,9 @@ impl Outcome {
     pub fn named(name: &str) -> Option<Self> {
         use Outcome::*;
         // The outcomes that a service finds.
-        [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy].into_iter().find(|one| one.name() == name)
+        [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Quarantined, Busy]
+            .into_iter()
+            .find(|one| one.name() == name)
     }
 }
 
@@ -116,6 +122,8 @@ pub struct ClaimState {
     pub recent: bool,
     /// Whether it belongs to another cell, and a transfer from or to this one holds it.
     pub in_transfer: bool,
+    /// The name is kept back, so that it is no claim.
+    pub kept: Option<KeptName>,
 }
 
 /// Judges the existing claim on an expected bucket. Returns `None` if it is as expected. The outcome is `None` if the
@@ -123,6 +131,7 @@ pub struct ClaimState {
 pub fn judge(expected: &Claim, actual: Option<(&Claim, ClaimState)>) -> Option<(Discrepancy, Option<Outcome>)> {
     match actual {
         None => Some((Discrepancy::Missing, None)),
+        Some((_, ClaimState { kept: Some(name), .. })) => Some((Discrepancy::Missing, reason_to_leave(name))),
         Some((_, state)) if state.reserved => Some((Discrepancy::Missing, Some(Outcome::Reserved))),
         // The transfer has not ended, so the owner is not decided yet.
         Some((_, state)) if !state.own && state.in_transfer => Some((Discrepancy::Missing, Some(Outcome::Leased))),
@@ -140,6 +149,15 @@ pub fn reason_to_skip(state: ClaimState) -> Option<Outcome> {
         Some(Outcome::Recent)
     } else {
         None
+    }
+}
+
+/// Returns the reason why a name that is kept back must be left as it is, or `None` if the cell can have it.
+fn reason_to_leave(name: KeptName) -> Option<Outcome> {
+    match name {
+        KeptName { may_be_had: false, .. } => Some(Outcome::Quarantined),
+        KeptName { is_leased: true, .. } => Some(Outcome::Leased),
+        _ => None,
     }
 }
 
@@ -196,7 +214,8 @@ mod tests {
         }
     }
 
-    const OLD: ClaimState = ClaimState { own: true, reserved: false, leased: false, recent: false, in_transfer: false };
+    const OLD: ClaimState =
+        ClaimState { own: true, reserved: false, leased: false, recent: false, in_transfer: false, kept: None };
 
     #[test]
     fn only_what_differs_is_a_discrepancy() {
@@ -228,9 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_kept_back_is_missing() {
+        let judged = |may_be_had, is_leased| {
+            let kept = Some(KeptName { may_be_had, is_leased, is_leased_by_caller: false });
+            judge(&claim("1", "1"), Some((&claim("1", "1"), ClaimState { own: false, reserved: true, kept, ..OLD })))
+        };
+        assert_eq!(judged(true, false), Some((Discrepancy::Missing, None)));
+        assert_eq!(judged(true, true), Some((Discrepancy::Missing, Some(Outcome::Leased))));
+        assert_eq!(judged(false, false), Some((Discrepancy::Missing, Some(Outcome::Quarantined))));
+        assert_eq!(judged(false, true), Some((Discrepancy::Missing, Some(Outcome::Quarantined))));
+    }
+
+    #[test]
     fn every_outcome_of_a_service_has_its_name() {
         use Outcome::*;
-        for outcome in [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Busy] {
+        for outcome in [Corrected, Leased, Recent, HeldByOther, Confusable, Reserved, Quarantined, Busy] {
             assert_eq!(Outcome::named(outcome.name()), Some(outcome));
         }
     }

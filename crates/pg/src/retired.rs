@@ -50,6 +50,7 @@ retired! {
     list_discrepancies_wrapper, pg_finfo_list_discrepancies_wrapper => "list_discrepancies";
     declare_attribute_wrapper, pg_finfo_declare_attribute_wrapper;
     unclaim_attribute_wrapper, pg_finfo_unclaim_attribute_wrapper => "unclaim_attribute";
+    release_records_wrapper, pg_finfo_release_records_wrapper => "release_records";
     set_cell_limits_wrapper, pg_finfo_set_cell_limits_wrapper => "set_cell_limits";
     begin_update_wrapper, pg_finfo_begin_update_wrapper => "begin_update";
     begin_update_text_wrapper, pg_finfo_begin_update_text_wrapper => "begin_update_text";

@@ -295,6 +295,7 @@ columns! {
     f64 = FLOAT8OID;
     pg_sys::Oid = OIDOID | REGROLEOID;
     Moment = TIMESTAMPTZOID;
+    Interval = INTERVALOID;
     Xid8 = XID8OID;
     PgUuid = UUIDOID;
     Jsonb = JSONBOID;

@@ -77,7 +77,7 @@ COMMENT ON COLUMN claims.imported_collisions.bucket_type IS 'Name of the bucket 
 COMMENT ON COLUMN claims.imported_collisions.bucket_value IS 'The name in its canonical form.';
 COMMENT ON COLUMN claims.imported_collisions.source_id IS 'Source id of the row that has the name.';
 COMMENT ON COLUMN claims.imported_collisions.reason IS
-    'held_by_other: another cell has the name; other_source: another row of this cell; confusable: one that looks like it; reserved; invalid: its profile refuses it; '
+    'held_by_other: another cell has the name; other_source: another row of this cell; confusable: one that looks like it; reserved; quarantined: it was given up and is kept back; invalid: its profile refuses it; '
     'leased, locked: held until the end.';
 COMMENT ON COLUMN claims.imported_collisions.holder_cell_id IS 'The cell that has the name.';
 COMMENT ON COLUMN claims.imported_collisions.found_at IS 'When it was found (clock time).';

@@ -33,13 +33,14 @@ COMMENT ON COLUMN claims.audit_log.at IS 'When it happened (clock time).';
 COMMENT ON COLUMN claims.audit_log.id IS 'Distinguishes rows of the same moment.';
 COMMENT ON COLUMN claims.audit_log.cell_id IS 'The cell; NULL for a denied call that names none, and for lost.';
 COMMENT ON COLUMN claims.audit_log.what IS
-    'committed or rolled_back: a lease was settled so. refused: a begin had conflicts. fenced: an unknown lease can no longer begin. denied: 42501. '
+    'committed or rolled_back: a lease was settled so. imported, corrected, released, transferred, handed_over: names changed hands without one. '
+    'quarantine_released: names are no longer kept back. refused: a begin had conflicts. fenced: an unknown lease can no longer begin. denied: 42501. '
     'lost: so many refusals and denials, in conflict, could not be recorded.';
 COMMENT ON COLUMN claims.audit_log.lease_uuid IS 'The lease; NULL for a refused begin whose client chose none.';
 COMMENT ON COLUMN claims.audit_log.session_role IS 'Role that had logged in, by its name at that time.';
 COMMENT ON COLUMN claims.audit_log.client_address IS 'Where its client is; NULL: a Unix socket, or a background process.';
 COMMENT ON COLUMN claims.audit_log.application_name IS 'How its client names itself.';
-COMMENT ON COLUMN claims.audit_log.ops IS 'create, replace or destroy, for each name.';
+COMMENT ON COLUMN claims.audit_log.ops IS 'create, replace, destroy, transfer or release (of a name that was kept back), for each name.';
 COMMENT ON COLUMN claims.audit_log.bucket_types IS 'Type of each name, by the type''s first name.';
 COMMENT ON COLUMN claims.audit_log.bucket_values IS 'The names, in canonical form. Of a refused begin only those with conflicts.';
 COMMENT ON COLUMN claims.audit_log.conflict IS

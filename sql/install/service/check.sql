@@ -90,6 +90,9 @@ BEGIN
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
           LEFT JOIN claims.cell_transfers x ON x.transfer_uuid = c.lease_uuid AND x.from_cell = c.creator_id AND x.ended_at IS NULL
          WHERE (c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > future OR c.updated_at > future)
+           -- Names that are kept back in order: there may be a million.
+           AND NOT (c.status = 5 AND c.lease_uuid IS NULL AND c.creator_id = -1 AND c.given_up_by IS NOT NULL AND c.available_at IS NOT NULL
+                    AND c.created_at <= future AND c.updated_at <= future)
            -- A transfer may hold a million claims: those that are in order are only counted, below.
            AND NOT (c.status = 4 AND c.created_at <= future AND c.updated_at <= future AND x.transfer_uuid IS NOT NULL)
     )
@@ -100,22 +103,30 @@ BEGIN
       LEFT JOIN held h ON h.lease_uuid = c.lease_uuid AND h.bucket_type = c.bucket_type AND h.bucket_value = c.bucket_value AND h.nth = 1
      CROSS JOIN LATERAL (
          SELECT 'status and lease do not agree', format('Status is %s, lease is %s.', c.status, coalesce(c.lease_uuid::text, 'null'))
-          WHERE (c.lease_uuid IS NULL) <> (c.status = 1)
+          WHERE (c.lease_uuid IS NULL) <> (c.status IN (1, 5))
+         UNION ALL
+         SELECT 'name is kept back for nobody, or without end',
+                format('Its owner is %s; cell %s gave it up, and it is kept back until %s.', c.creator_id, coalesce(c.given_up_by::text, 'null'),
+                       coalesce(c.available_at::text, 'null'))
+          WHERE c.status IN (5, 6) AND (c.creator_id <> -1 OR c.given_up_by IS NULL OR c.available_at IS NULL)
+             OR c.status NOT IN (5, 6) AND num_nonnulls(c.given_up_by, c.available_at) > 0
          UNION ALL
          SELECT 'claim is held by no outstanding lease of its cell',
                 CASE WHEN l.uuid IS NULL THEN 'There is no such lease.'
                      ELSE format('The claim is cell %s''s, the lease cell %s''s.', c.creator_id, l.creator_id) END
-          WHERE c.lease_uuid IS NOT NULL AND c.status <> 4 AND l.creator_id IS DISTINCT FROM c.creator_id
+          WHERE c.lease_uuid IS NOT NULL AND c.status <> 4
+            -- A name that a lease reclaims is nobody's until it commits.
+            AND (l.uuid IS NULL OR c.status <> 6 AND l.creator_id IS DISTINCT FROM c.creator_id)
          UNION ALL
          SELECT 'claim is held by no open transfer from its cell', format('The claim is cell %s''s.', c.creator_id)
           WHERE c.status = 4 AND c.lease_uuid IS NOT NULL AND NOT c.has_transfer
          UNION ALL
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
-          WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
+          WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM CASE c.status WHEN 6 THEN 2 ELSE c.status END
          UNION ALL
          SELECT 'claim is not what the payload of its lease says',
                 format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
-          WHERE c.subject <> h.subject OR c.source <> h.source
+          WHERE c.status <> 6 AND (c.subject <> h.subject OR c.source <> h.source)
          UNION ALL
          SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
           WHERE c.created_at > future OR c.updated_at > future
@@ -132,7 +143,7 @@ BEGIN
             OFFSET 0) AS h
       LEFT JOIN LATERAL claims.find_claims_on(h.bucket_type, h.bucket_value) AS c ON true
      WHERE c.lease_uuid IS DISTINCT FROM h.lease_uuid
-       AND (c.status IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
+       AND (c.status IS NULL OR (c.lease_uuid IS NULL) = (c.status IN (1, 5)))
     UNION ALL
     SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may stand once in each list.'
       FROM named h WHERE h.nth = 2
@@ -187,11 +198,11 @@ BEGIN
     SELECT 'reserved name is not held', NULL, coalesce(t.name, r.bucket_type::text), r.bucket_value, 'There is no such claim of nobody.'
       FROM claims.reservations r LEFT JOIN claims.bucket_types t ON t.id = r.bucket_type
      WHERE NOT EXISTS (SELECT FROM claims.claims c
-                        WHERE c.bucket_type = r.bucket_type AND c.bucket_value = r.bucket_value AND c.creator_id = -1)
+                        WHERE c.bucket_type = r.bucket_type AND c.bucket_value = r.bucket_value AND c.creator_id = -1 AND c.status = 1)
     UNION ALL
     SELECT 'name is held by nobody and not reserved', NULL, coalesce(t.name, c.bucket_type::text), c.bucket_value, format('Its uuid is %s.', c.uuid)
       FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
-     WHERE c.creator_id = -1 AND NOT EXISTS (SELECT FROM claims.reservations r
+     WHERE c.creator_id = -1 AND c.status NOT IN (5, 6) AND NOT EXISTS (SELECT FROM claims.reservations r
                                                 WHERE r.bucket_type = c.bucket_type AND r.bucket_value = c.bucket_value)
     UNION ALL
     -- Skeletons of types that refuse look-alikes. A skeleton of a name that nobody has claimed does no harm: the next begin takes it over.
@@ -206,11 +217,18 @@ BEGIN
      WHERE t.confusables = 'reject'
        AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = r.bucket_type AND s.reserved = r.bucket_value)
     UNION ALL
+    SELECT 'name that is kept back has no look', NULL, t.name, c.bucket_value, 'A name that looks like it could be claimed.'
+      FROM claims.bucket_types t JOIN claims.claims c ON c.bucket_type = t.id
+     WHERE t.confusables = 'reject' AND c.creator_id = -1 AND c.status = 5 AND c.available_at > clock_timestamp()
+       AND NOT EXISTS (SELECT FROM claims.skeletons s WHERE s.bucket_type = c.bucket_type AND s.reserved = c.bucket_value)
+    UNION ALL
     SELECT 'look is of a name that is not reserved', NULL, coalesce(t.name, s.bucket_type::text), s.reserved,
            'No name that looks like it can be claimed.'
       FROM claims.skeletons s LEFT JOIN claims.bucket_types t ON t.id = s.bucket_type
      WHERE s.reserved <> ''
        AND NOT EXISTS (SELECT FROM claims.reservations r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
+       AND NOT EXISTS (SELECT FROM claims.claims c
+                        WHERE c.bucket_type = s.bucket_type AND c.bucket_value = s.reserved AND c.creator_id = -1 AND c.status IN (5, 6))
     UNION ALL
     -- Readers would not get these changes before such a transaction exists. An index look-up, like the next one.
     SELECT 'changes are of a transaction that has not been', NULL, NULL, NULL, format('The transaction is %s.', s.xid)

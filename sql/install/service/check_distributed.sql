@@ -56,6 +56,9 @@ BEGIN
           FROM claims.claims c LEFT JOIN claims.bucket_types t ON t.id = c.bucket_type
           LEFT JOIN claims.subject_types s ON s.id = c.subject_type LEFT JOIN claims.source_types o ON o.id = c.source_type
          WHERE (c.lease_uuid IS NOT NULL OR c.status <> 1 OR c.created_at > $1 OR c.updated_at > $1)
+           -- Names that are kept back in order: there may be a million.
+           AND NOT (c.status = 5 AND c.lease_uuid IS NULL AND c.creator_id = -1 AND c.given_up_by IS NOT NULL AND c.available_at IS NOT NULL
+                    AND c.created_at <= $1 AND c.updated_at <= $1)
            -- A transfer may hold a million claims: those that are in order are only counted, below.
            AND NOT (c.status = 4 AND c.created_at <= $1 AND c.updated_at <= $1
                     AND EXISTS (SELECT FROM claims.cell_transfers x
@@ -74,11 +77,15 @@ BEGIN
         SELECT r.bucket_type, r.bucket_value, c.uuid IS NOT NULL AS is_held
           FROM claims.reservations r
           LEFT JOIN claims.claims c ON c.bucket_value = r.bucket_value AND c.bucket_type = r.bucket_type AND c.creator_id = -1
+           AND c.status = 1
+    ), kept AS MATERIALIZED (
+        SELECT t.name AS type_name, t.confusables, c.bucket_type, c.bucket_value, c.status, c.available_at
+          FROM claims.claims c JOIN claims.bucket_types t ON c.bucket_type = t.id WHERE c.creator_id = -1 AND c.status IN (5, 6)
     ), nobodys AS MATERIALIZED (
         SELECT c.bucket_type, c.bucket_value, c.uuid, r.bucket_value IS NOT NULL AS is_reserved
           FROM claims.claims c
           LEFT JOIN claims.reservations r ON r.bucket_value = c.bucket_value AND r.bucket_type = c.bucket_type
-         WHERE c.creator_id = -1
+         WHERE c.creator_id = -1 AND c.status NOT IN (5, 6)
     ), alike AS MATERIALIZED (
         SELECT t.name AS type_name, c.bucket_type, c.bucket_value
           FROM claims.claims c JOIN claims.bucket_types t ON c.bucket_type = t.id
@@ -96,12 +103,20 @@ BEGIN
       LEFT JOIN held h ON h.lease_uuid = c.lease_uuid AND h.bucket_type = c.bucket_type AND h.bucket_value = c.bucket_value AND h.nth = 1
      CROSS JOIN LATERAL (
          SELECT 'status and lease do not agree', format('Status is %s, lease is %s.', c.status, coalesce(c.lease_uuid::text, 'null'))
-          WHERE (c.lease_uuid IS NULL) <> (c.status = 1)
+          WHERE (c.lease_uuid IS NULL) <> (c.status IN (1, 5))
+         UNION ALL
+         SELECT 'name is kept back for nobody, or without end',
+                format('Its owner is %s; cell %s gave it up, and it is kept back until %s.', c.creator_id, coalesce(c.given_up_by::text, 'null'),
+                       coalesce(c.available_at::text, 'null'))
+          WHERE c.status IN (5, 6) AND (c.creator_id <> -1 OR c.given_up_by IS NULL OR c.available_at IS NULL)
+             OR c.status NOT IN (5, 6) AND num_nonnulls(c.given_up_by, c.available_at) > 0
          UNION ALL
          SELECT 'claim is held by no outstanding lease of its cell',
                 CASE WHEN l.uuid IS NULL THEN 'There is no such lease.'
                      ELSE format('The claim is cell %s''s, the lease cell %s''s.', c.creator_id, l.creator_id) END
-          WHERE c.lease_uuid IS NOT NULL AND c.status <> 4 AND l.creator_id IS DISTINCT FROM c.creator_id
+          WHERE c.lease_uuid IS NOT NULL AND c.status <> 4
+            -- A name that a lease reclaims is nobody's until it commits.
+            AND (l.uuid IS NULL OR c.status <> 6 AND l.creator_id IS DISTINCT FROM c.creator_id)
          UNION ALL
          SELECT 'claim is held by no open transfer from its cell', format('The claim is cell %s''s.', c.creator_id)
           WHERE c.status = 4 AND c.lease_uuid IS NOT NULL
@@ -109,11 +124,11 @@ BEGIN
                              WHERE t.transfer_uuid = c.lease_uuid AND t.from_cell = c.creator_id AND t.ended_at IS NULL)
          UNION ALL
          SELECT 'claim is not in the payload of its lease', format('Status is %s.', c.status)
-          WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM c.status
+          WHERE l.uuid IS NOT NULL AND c.status <> 4 AND h.status IS DISTINCT FROM CASE c.status WHEN 6 THEN 2 ELSE c.status END
          UNION ALL
          SELECT 'claim is not what the payload of its lease says',
                 format('It is %s of %s; the payload says %s of %s.', c.subject, c.source, coalesce(h.subject, 'any'), coalesce(h.source, 'any'))
-          WHERE c.subject <> h.subject OR c.source <> h.source
+          WHERE c.status <> 6 AND (c.subject <> h.subject OR c.source <> h.source)
          UNION ALL
          SELECT 'claim is dated in the future', format('Created at %s, updated at %s.', c.created_at, c.updated_at)
           WHERE c.created_at > $1 OR c.updated_at > $1
@@ -125,7 +140,7 @@ BEGIN
       FROM held h
       LEFT JOIN standing c ON c.bucket_type = h.bucket_type AND c.bucket_value = h.bucket_value
      WHERE h.nth = 1 AND c.lease_uuid IS DISTINCT FROM h.lease_uuid
-       AND (c.status IS NULL OR (c.lease_uuid IS NULL) = (c.status = 1))
+       AND (c.status IS NULL OR (c.lease_uuid IS NULL) = (c.status IN (1, 5)))
     UNION ALL
     SELECT 'payload of a lease names a bucket twice', h.lease_uuid, h.type_name, h.bucket_value, 'It may stand once in each list.'
       FROM named h WHERE h.nth = 2
@@ -190,11 +205,17 @@ BEGIN
       FROM alike_reserved a
      WHERE NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = a.bucket_type AND s.reserved = a.bucket_value)
     UNION ALL
+    SELECT 'name that is kept back has no look', NULL, k.type_name, k.bucket_value, 'A name that looks like it could be claimed.'
+      FROM kept k
+     WHERE k.confusables = 'reject' AND k.status = 5 AND k.available_at > clock_timestamp()
+       AND NOT EXISTS (SELECT FROM looks s WHERE s.bucket_type = k.bucket_type AND s.reserved = k.bucket_value)
+    UNION ALL
     SELECT 'look is of a name that is not reserved', NULL,
            coalesce((SELECT t.shown FROM types t WHERE t.kind = 'bucket' AND t.id = s.bucket_type LIMIT 1), s.bucket_type::text),
            s.reserved, 'No name that looks like it can be claimed.'
       FROM looks s
      WHERE s.reserved <> '' AND NOT EXISTS (SELECT FROM reserved r WHERE r.bucket_type = s.bucket_type AND r.bucket_value = s.reserved)
+       AND NOT EXISTS (SELECT FROM kept k WHERE k.bucket_type = s.bucket_type AND k.bucket_value = s.reserved)
     $query$ USING clock_timestamp() + interval '1 minute';
     EXECUTE 'SELECT array_agg(c.cell_id ORDER BY c.cell_id), array_agg(c.role_name::text ORDER BY c.cell_id) FROM claims.cells c'
        INTO cell_ids, roles;

@@ -2,7 +2,7 @@
 
 -- Values that are added up have the names of claims.metrics(); values that are not a metric by themselves have names that begin with
 -- a minus.
-CREATE FUNCTION claims.node_metrics(asking_node int, asking_pid int) RETURNS TABLE (name text, labels jsonb, value double precision)
+CREATE OR REPLACE FUNCTION claims.node_metrics(asking_node int, asking_pid int) RETURNS TABLE (name text, labels jsonb, value double precision)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off SET max_parallel_workers_per_gather = 0
     -- Shards are in the catalogs.
@@ -64,6 +64,16 @@ BEGIN
           FROM stats s CROSS JOIN rest r CROSS JOIN unnest(cells) AS c (cell_id);
     END LOOP;
 
+    -- Names that are kept back, counted up to 100,000 in each shard.
+    FOR shard IN EXECUTE shards USING '{claims}'::text[] LOOP
+        RETURN QUERY EXECUTE format($query$
+        SELECT 'claims_quarantined_names', jsonb_build_object('type', t.name), count(k.bucket_type)::float8
+          FROM claims.bucket_types t
+          LEFT JOIN (SELECT c.bucket_type FROM %s c WHERE c.creator_id = -1 AND c.status IN (5, 6) AND c.available_at > $1 LIMIT 100000) k
+            ON k.bucket_type = t.id
+         GROUP BY t.name, t.keep_for HAVING t.keep_for > '0' OR count(k.bucket_type) > 0 $query$, shard) USING now;
+    END LOOP;
+
     RETURN QUERY SELECT c.name, c.labels, c.value FROM claims.counters() c;
 
     RETURN QUERY EXECUTE format($query$
@@ -109,7 +119,7 @@ END $$;
 COMMENT ON FUNCTION claims.node_metrics(int, int) IS
     'Internal: the values of one node of a Citus cluster, for claims.metrics() on any node. Locks nothing.';
 
-CREATE FUNCTION claims.distributed_metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
+CREATE OR REPLACE FUNCTION claims.distributed_metrics() RETURNS TABLE (name text, labels jsonb, value double precision)
     LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
     -- A node that is down must not delay the answers of the others.
     SET citus.node_connection_timeout = '5s'

@@ -27,12 +27,14 @@ BEGIN
     IF type_kind = 'bucket' THEN
         UPDATE claims.bucket_types t SET profile = NEW.profile, confusables = NEW.confusables
          WHERE t.id = NEW.id AND (t.profile, t.confusables) <> (NEW.profile, NEW.confusables);
+        UPDATE claims.bucket_types t SET keep_for = NEW.keep_for, reclaim = NEW.reclaim
+         WHERE t.id = NEW.id AND (t.keep_for, t.reclaim) <> (NEW.keep_for, NEW.reclaim);
     END IF;
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION claims.merge_restored_type() IS
     'Internal: trigger that merges a restored type into a seeded one with the same id: its name becomes another name of the seeded type, which gets '
-    'its profile. Locks claims.type_names SHARE ROW EXCLUSIVE, and claims.bucket_types EXCLUSIVE, where it changes them.';
+    'its profile and its quarantine. Locks claims.type_names SHARE ROW EXCLUSIVE, and claims.bucket_types EXCLUSIVE, where it changes them.';
 CREATE TRIGGER merge_restored_type BEFORE INSERT ON claims.bucket_types
     FOR EACH ROW WHEN (NEW.id < 100) EXECUTE FUNCTION claims.merge_restored_type('bucket');
 CREATE TRIGGER merge_restored_type BEFORE INSERT ON claims.subject_types
@@ -69,9 +71,10 @@ COMMENT ON TRIGGER merge_restored_type ON claims.subject_types IS 'Merges a rest
 COMMENT ON TRIGGER merge_restored_type ON claims.source_types IS 'Merges a restored type into a seeded one.';
 COMMENT ON TRIGGER merge_restored_name ON claims.type_names IS 'Merges the names of a restored type with those of a seeded one.';
 
--- Seeded types come with CREATE EXTENSION. pg_dump carries the others, and seeded bucket types whose profile was changed.
+-- Seeded types come with CREATE EXTENSION. pg_dump carries the others, and seeded bucket types whose profile or quarantine was changed.
 SELECT pg_catalog.pg_extension_config_dump('claims.bucket_types',
-    $$WHERE profile <> 'exact' OR confusables <> 'allow' OR id NOT IN (SELECT n.id FROM claims.type_names n WHERE n.kind = 'bucket' AND n.seeded)$$);
+    $$WHERE profile <> 'exact' OR confusables <> 'allow' OR keep_for <> '0' OR reclaim <> 'subject'
+      OR id NOT IN (SELECT n.id FROM claims.type_names n WHERE n.kind = 'bucket' AND n.seeded)$$);
 SELECT pg_catalog.pg_extension_config_dump('claims.subject_types',
     $$WHERE id NOT IN (SELECT n.id FROM claims.type_names n WHERE n.kind = 'subject' AND n.seeded)$$);
 SELECT pg_catalog.pg_extension_config_dump('claims.source_types',

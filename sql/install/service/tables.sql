@@ -7,8 +7,14 @@ CREATE TABLE claims.bucket_types (
     id   int  PRIMARY KEY CHECK (id >= 0),
     name text COLLATE "C" NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 63),
     profile     text COLLATE "C" NOT NULL DEFAULT 'exact' CHECK (profile IN ('exact', 'casefold', 'username', 'domain', 'email', 'path')),
-    confusables text COLLATE "C" NOT NULL DEFAULT 'allow' CHECK (confusables IN ('allow', 'reject'))
+    confusables text COLLATE "C" NOT NULL DEFAULT 'allow' CHECK (confusables IN ('allow', 'reject')),
+    keep_for    interval NOT NULL DEFAULT '0' CHECK (keep_for >= '0'),
+    reclaim     text COLLATE "C" NOT NULL DEFAULT 'subject' CHECK (reclaim IN ('subject', 'cell', 'nobody'))
 );
+COMMENT ON COLUMN claims.bucket_types.keep_for IS
+    'How long a name of the type is kept back after its owner has given it up; 0: not at all. Written by claims.set_quarantine().';
+COMMENT ON COLUMN claims.bucket_types.reclaim IS
+    'Who may have such a name meanwhile: the cell that gave it up for the same subject (subject) or for every one (cell), or nobody.';
 COMMENT ON COLUMN claims.bucket_types.profile IS 'The profile by which names are compared: exact, casefold, username, domain, email or path.';
 COMMENT ON COLUMN claims.bucket_types.confusables IS 'Whether names of the type may look alike: allow or reject.';
 COMMENT ON TABLE claims.bucket_types IS 'The bucket types. Extended by claims.add_bucket_type().';
@@ -81,6 +87,9 @@ CREATE TABLE claims.claims (
     created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     display_value text       COLLATE "C",
+    -- Only of names that are kept back. A NULL takes no byte.
+    given_up_by  bigint,
+    available_at timestamptz,
     -- The value first: a statement that looks for many values has only good ways through this index, whatever the
     -- statistics say.
     CONSTRAINT claims_bucket PRIMARY KEY (bucket_value, bucket_type)
@@ -100,11 +109,15 @@ COMMENT ON COLUMN claims.claims.subject_id IS 'Id of the subject, as text.';
 COMMENT ON COLUMN claims.claims.source_type IS 'Table of the cell''s own database: claims.source_types.id.';
 COMMENT ON COLUMN claims.claims.source_id IS 'Primary key in that table, kept as text.';
 COMMENT ON COLUMN claims.claims.creator_id IS 'The owning cell. While status is 4, the transfer has the owner (claims.cell_transfers.cell_id).';
-COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease, or the transfer, that holds the claim; NULL exactly when status is 1.';
-COMMENT ON COLUMN claims.claims.status IS '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING, 4 TRANSFERRING.';
+COMMENT ON COLUMN claims.claims.lease_uuid IS 'The outstanding lease, or the transfer, that holds the claim; NULL exactly when status is 1 or 5.';
+COMMENT ON COLUMN claims.claims.status IS
+    '0 UNSPECIFIED, 1 ACTIVE, 2 LEASE_CREATING, 3 LEASE_DESTROYING, 4 TRANSFERRING; of names that are kept back, which nobody owns (creator_id -1): '
+    '5 KEPT_BACK, 6 LEASE_RECLAIMING.';
 COMMENT ON COLUMN claims.claims.created_at IS 'When the claim was made (clock time).';
 COMMENT ON COLUMN claims.claims.updated_at IS 'When the claim last changed (clock time).';
 COMMENT ON COLUMN claims.claims.display_value IS 'The name as it was given, where that is not its canonical form.';
+COMMENT ON COLUMN claims.claims.given_up_by IS 'Of a name that is kept back: the cell that gave it up, and may perhaps have it again; -1: a removed one. NULL: it is not kept back.';
+COMMENT ON COLUMN claims.claims.available_at IS 'Of a name that is kept back: from when on everybody can have it. NULL: it is not kept back.';
 
 CREATE TABLE claims.claim_leases (
     uuid           uuid        PRIMARY KEY,

@@ -38,10 +38,14 @@ SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'look_up_wrapper';
 
-CREATE  FUNCTION claims."name_holder"(
+CREATE  FUNCTION claims."name_holders"(
 	"bucket_type" TEXT, /* Option < String > */
-	"bucket_value" TEXT /* Option < String > */
+	"bucket_values" TEXT[], /* Option < Vec < Option < String > > > */
+	"cell_id" bigint DEFAULT NULL, /* Option < i64 > */
+	"subject_type" TEXT DEFAULT NULL, /* Option < String > */
+	"subject_id" TEXT DEFAULT NULL /* Option < String > */
 ) RETURNS TABLE (
+	"ordinal" INT,  /* i32 */
 	"reason" TEXT,  /* & '_ str */
 	"holder_cell_id" bigint,  /* Option < i64 > */
 	"source_type" TEXT,  /* Option < String > */
@@ -50,6 +54,17 @@ CREATE  FUNCTION claims."name_holder"(
 STABLE SECURITY DEFINER 
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
-AS 'MODULE_PATHNAME', 'name_holder_wrapper';
+AS 'MODULE_PATHNAME', 'name_holders_wrapper';
+
+CREATE  FUNCTION claims."first_available"(
+	"table_name" regclass, /* Option < Relation > */
+	"attribute" name, /* Option < Name > */
+	"candidates" TEXT[], /* Option < Vec < Option < String > > > */
+	"source_id" TEXT DEFAULT NULL /* Option < String > */
+) RETURNS TEXT /* Result < Option < String > , ErrorReport > */
+SECURITY DEFINER 
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'first_available_wrapper';
 
 -- include sql/install/cell/look_up.sql

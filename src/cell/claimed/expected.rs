@@ -225,6 +225,11 @@ impl Attribute {
         self.oid
     }
 
+    /// Returns whether it is a column of a table; the name is quoted.
+    pub fn is_column(&self, table: Oid, quoted_column: &str) -> bool {
+        self.oid == table && self.quoted_column == quoted_column
+    }
+
     /// Returns the index without which [`Attribute::with_values_now`] reads every row, or `None` if that index can be used.
     pub fn missing_index(&self, connection: &Connection) -> Option<MissingIndex> {
         search_index::missing(connection, self.oid, &self.quoted_column, self.profile.name())

@@ -63,7 +63,7 @@ macro_rules! tuples {
     )* };
 }
 
-tuples! { A; A B; A B C; A B C D; A B C D E F G H; }
+tuples! { A; A B; A B C; A B C D; A B C D E; A B C D E F G H; }
 
 impl<T: AnswerColumn> AnswerColumn for Option<T> {
     fn read(text: Option<String>) -> Result<Self, Mismatch> {

@@ -9,7 +9,8 @@ use super::question::question;
 use crate::kernel::error::ClaimsError;
 
 /// The reasons why the service does not claim a record.
-pub const REASONS: [&str; 7] = ["held_by_other", "other_source", "confusable", "reserved", "busy", "leased", "recent"];
+pub const REASONS: [&str; 8] =
+    ["held_by_other", "other_source", "confusable", "reserved", "quarantined", "busy", "leased", "recent"];
 
 /// The reason why the service did not claim a record.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! Calls that look up names.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -7,13 +8,13 @@ use uuid::Uuid;
 use super::Service;
 use super::answer::{AnswerColumn, one_of, row, wrong};
 use super::question::{Json, question};
-use crate::cell::availability::HolderHere;
 use crate::kernel::error::ClaimsError;
+use crate::service::verify::holder::{self, FormerOwner};
 use pg::clock::Moment;
 use pg::libpq::Mismatch;
 
 /// Why a name cannot be claimed.
-const REASONS: [&str; 4] = ["taken", "leased", "reserved", "confusable"];
+const REASONS: [&str; 5] = ["taken", "leased", "reserved", "quarantined", "confusable"];
 /// The service takes no more buckets in one call.
 const MAX_RECORDS: usize = 10_000;
 const STATUS_NAMES: [&str; 5] = ["ACTIVE", "LEASE_CREATING", "LEASE_DESTROYING", "TRANSFERRING", "UNSPECIFIED"];
@@ -25,9 +26,9 @@ pub struct NameHolder {
     pub source_id: Option<String>,
 }
 
-impl From<HolderHere> for NameHolder {
-    fn from(HolderHere { holder_cell_id, source_type, source_id }: HolderHere) -> Self {
-        NameHolder { cell_id: holder_cell_id, source_type, source_id }
+impl From<holder::FoundHolder> for NameHolder {
+    fn from(holder::FoundHolder { cell_id, source_type, source_id, .. }: holder::FoundHolder) -> Self {
+        NameHolder { cell_id, source_type, source_id }
     }
 }
 
@@ -64,19 +65,32 @@ impl AnswerColumn for Status {
 }
 
 impl Service<'_> {
-    /// Returns the holder of a name, or `None` if the name is free.
-    pub fn holder(&self, bucket_type: &str, name: &str, timeout: Duration) -> Result<Option<NameHolder>, ClaimsError> {
-        type Row = (Option<String>, Option<i64>, Option<String>, Option<String>);
-        let holder = question! {
-            prepared c"claims_holder":
-            "SELECT reason, holder_cell_id, source_type, source_id FROM claims.name_holder({bucket_type}, {name})",
-            bucket_type, name
+    /// Returns the holders of names, by the positions of the names. There is none for a name that is free.
+    pub fn name_holders(
+        &self,
+        bucket_type: &str,
+        names: Vec<&str>,
+        former: Option<&FormerOwner>,
+        timeout: Duration,
+    ) -> Result<HashMap<usize, NameHolder>, ClaimsError> {
+        type Row = (i32, Option<String>, Option<i64>, Option<String>, Option<String>);
+        let count = names.len();
+        let holders = question! {
+            prepared c"claims_holders":
+            "SELECT ordinal, reason, holder_cell_id, source_type, source_id
+               FROM claims.name_holders({bucket_type}, {names}, {cell_id}, {subject_type}, {subject_id})",
+            bucket_type, names, cell_id = former.map(|former| former.cell_id),
+            subject_type = former.map(|former| former.subject_type.as_str()),
+            subject_id = former.map(|former| former.subject_id.as_str())
         };
-        let holders = self.ask_rows(holder, 0..=1, timeout, |(reason, cell_id, source_type, source_id): Row| {
-            one_of(reason, &REASONS)?;
-            Ok(NameHolder { cell_id, source_type, source_id })
-        });
-        Ok(holders?.pop())
+        let holders =
+            self.ask_rows(holders, 0..=count, timeout, |(ordinal, reason, cell_id, source_type, source_id): Row| {
+                one_of(reason, &REASONS)?;
+                let position = usize::try_from(ordinal).ok().and_then(|ordinal| ordinal.checked_sub(1));
+                let position = position.filter(|position| *position < count).ok_or_else(|| wrong(ordinal))?;
+                Ok((position, NameHolder { cell_id, source_type, source_id }))
+            });
+        Ok(holders?.into_iter().collect())
     }
 
     /// Returns the claims on buckets, a JSON list. Times are sent as microseconds since 2000, because each server writes times by its own

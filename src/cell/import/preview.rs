@@ -72,7 +72,7 @@ struct Page {
 
 /// Returns a reason that a name can have in the list.
 fn reason(outcome: String) -> Result<String, ClaimsError> {
-    let allowed = "held_by_other, other_source, confusable, reserved, invalid, leased, busy and recent";
+    let allowed = "held_by_other, other_source, confusable, reserved, quarantined, invalid, leased, busy and recent";
     let is_known = REASONS.contains(&outcome.as_str()) || outcome == INVALID;
     if is_known { Ok(outcome) } else { Err(BadInput::new("outcome", Problem::OutOfRange { allowed }).into()) }
 }

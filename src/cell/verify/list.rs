@@ -79,8 +79,7 @@ fn list_discrepancies_2(
 
 /// Returns the outcome with this name.
 fn named(outcome: &str) -> Result<Outcome, ClaimsError> {
-    let allowed =
-        "leased, recent, busy, held_by_other, confusable, reserved, impossible, doubled, foreign and other_service";
+    let allowed = "leased, recent, busy, held_by_other, confusable, reserved, quarantined, impossible, doubled, foreign and other_service";
     let named = Outcome::of_cell_named(outcome).filter(|outcome| *outcome != Outcome::Corrected);
     named.ok_or_else(|| BadInput::new("outcome", Problem::OutOfRange { allowed }).into())
 }

@@ -60,9 +60,10 @@ impl Tally {
             None => {}
             Some(Corrected) => self.corrected += 1,
             Some(HeldByOther) => self.held_by_other += 1,
-            Some(Leased | Recent | Busy | Confusable | Reserved | Impossible | Doubled | Foreign | OtherService) => {
-                self.skipped += 1
-            }
+            Some(
+                Leased | Recent | Busy | Confusable | Reserved | Quarantined | Impossible | Doubled | Foreign
+                | OtherService,
+            ) => self.skipped += 1,
         }
         self.unclaimable += i64::from(outcome == Some(Impossible));
         self.doubles += i64::from(outcome == Some(Doubled));

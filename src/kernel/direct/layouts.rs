@@ -30,6 +30,8 @@ pub mod claim {
     pub const CREATED_AT: usize = 10;
     pub const UPDATED_AT: usize = 11;
     pub const DISPLAY_VALUE: usize = 12;
+    pub const GIVEN_UP_BY: usize = 13;
+    pub const AVAILABLE_AT: usize = 14;
 }
 
 pub static CLAIMS: Layout = Layout {
@@ -48,6 +50,8 @@ pub static CLAIMS: Layout = Layout {
         must(c"created_at", TIMESTAMPTZOID),
         must(c"updated_at", TIMESTAMPTZOID),
         may(c"display_value", TEXTOID),
+        may(c"given_up_by", INT8OID),
+        may(c"available_at", TIMESTAMPTZOID),
     ],
     indexes: &[
         IndexLayout {

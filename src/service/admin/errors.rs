@@ -95,6 +95,16 @@ errors! {
             ("could not reserve {}", if count == 1 { "one name".to_owned() } else { format!("{count} names") }),
             detail { detail },
             hint "Leave out what is claimed, or have its cell give it up first; nothing was reserved.";
+        /// A name that is to be handed over is not still.
+        Held => ERRCODE_LOCK_NOT_AVAILABLE: "could not hand the name over",
+            detail "A lease, a transfer or an open transaction holds it. Nothing was changed.",
+            hint "Repeat the call when that has ended: claims.lease_details() shows a lease, claims.transfers a transfer.";
+        Alike => ERRCODE_UNIQUE_VIOLATION: "could not hand the name over",
+            detail "It looks like another name, and its type refuses that. Nothing was changed.",
+            hint "Hand the other name over, or have its cell give it up first.";
+        ValuesOfUnique { name: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "names of the type cannot be kept back",
+            detail ("They are the values of unique \"{}\": a table that is dropped, detached or truncated frees its values at once.", shortened(&name)),
+            hint "Keep names of another type back, whose columns claims.claim_attribute() declares.";
         OtherUnicode { there: String } => ERRCODE_FEATURE_NOT_SUPPORTED: "cell and service have tables of different versions of Unicode",
             detail ("The service's are of {UNICODE_VERSION}, the cell's of {}.", shortened(&there)),
             hint ("Upgrade the extension in the {}'s database.", if is_older(&there) { "cell" } else { "service" });

@@ -3,11 +3,13 @@
 mod cells;
 mod errors;
 mod grants;
+mod hand_over;
 mod limits;
 mod local;
 mod modes;
 pub mod names;
 mod profile;
+mod quarantine;
 mod release;
 mod reserve;
 pub mod statements;
@@ -41,4 +43,15 @@ pub use self::tables::*;
 );
 ::pgrx::extension_sql_file!("../../../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 ::pgrx::extension_sql_file!("../../../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
+::pgrx::extension_sql_file!(
+    "../../../sql/install/service/quarantine.sql",
+    name = "quarantine",
+    requires = [
+        "tables",
+        service::admin::quarantine::set_quarantine,
+        service::admin::quarantine::release_quarantine,
+        service::admin::quarantine::purge_quarantine,
+        service::admin::hand_over::hand_over
+    ]
+);
 ::pgrx::extension_sql_file!("../../../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);

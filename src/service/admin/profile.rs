@@ -18,7 +18,7 @@ use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::kernel::error::{ClaimsError, TablesError};
 use crate::kernel::{arguments, attribution, settings};
-use crate::service::claims::{Bearing, SKELETON_TABLES};
+use crate::service::claims::{Bearing, SKELETON_TABLES, kept};
 use crate::service::feed::{self, Change, ChangeSet};
 use crate::service::names::{NAME_TABLES, PORTION, Renamed, Renaming, statements};
 use crate::service::transfer::errors::TransferError;
@@ -135,8 +135,9 @@ fn tell(call: &Call, renamed: &[Renamed]) {
 }
 
 /// The effects of a change on the existing names.
-#[derive(Default)]
 struct Plan {
+    /// The names whose time to be kept back is over by then are not in it.
+    at: Moment,
     survey: Survey,
     renamings: Vec<Renaming>,
     claimed: Vec<(Skeleton, Bucket<'static>)>,
@@ -145,14 +146,21 @@ struct Plan {
     held: usize,
 }
 
+impl Plan {
+    fn new(at: Moment) -> Self {
+        let (renamings, claimed, reserved) = Default::default();
+        Plan { at, survey: Survey::default(), renamings, claimed, reserved, held: 0 }
+    }
+}
+
 impl ProfileChange {
     fn changed(&self) -> ChangedType<'_> {
         ChangedType { bucket_type: self.number, types: &self.types }
     }
 
     fn plan(&self, call: &Call) -> Plan {
-        let mut plan = Plan::default();
-        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
+        let mut plan = Plan::new(Moment::now());
+        NAME_TABLES.of(call).each_name(call.connection, self.number, plan.at, &mut |name| {
             let becomes = plan.survey.add(self.changed(), name.displayed(), name.cell_id);
             let Some((new, skeleton)) = becomes else { return };
             plan.held += usize::from(name.is_leased && (new != name.value || skeleton.is_some()));
@@ -182,7 +190,7 @@ impl ProfileChange {
             return Vec::new();
         }
         let mut found = Collisions::default();
-        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
+        NAME_TABLES.of(call).each_name(call.connection, self.number, Moment::now(), &mut |name| {
             found.add(self.changed(), survey, (&name.value, name.displayed()), name.cell_id);
         });
         found.list()
@@ -194,7 +202,7 @@ impl ProfileChange {
             return;
         }
         let mut alike = LookAlikes::default();
-        NAME_TABLES.of(call).each_name(call.connection, self.number, &mut |name| {
+        NAME_TABLES.of(call).each_name(call.connection, self.number, Moment::now(), &mut |name| {
             alike.add(self.changed(), survey, name.displayed(), name.cell_id);
         });
         notice_of_look_alikes(&alike.list());
@@ -247,6 +255,8 @@ impl ProfileChange {
             }
         };
         self.notice(call, &plan.survey);
+        // They are free, and another name may become theirs.
+        kept::drop_over(call.connection, self.number, plan.at);
         self.rename(call, &plan.renamings);
         self.replace_skeletons(call, &plan);
         statements::set_profile(call.connection, self.number, self.new);

@@ -1,10 +1,11 @@
 //! `release_records` and `remove_cell`: release the claims of a cell that is gone for good, and remove it.
 
 use std::convert::Infallible;
+use std::time::Instant;
 
 use claims_model::lookalike::skeletons;
 use claims_model::mode::Need;
-use claims_model::{BadInput, NOBODY, Problem};
+use claims_model::{BadInput, Bucket, NOBODY, Problem};
 
 use super::cells::take_away;
 use super::errors::{AdminError, warn_of_open_cell};
@@ -14,29 +15,33 @@ use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments::required;
 use crate::kernel::attribution;
 use crate::kernel::call::{CellCall, answer};
-use crate::kernel::error::AccessError;
+use crate::kernel::error::{AccessError, ClaimsError, TablesError};
 use crate::kernel::settings::{self, Audit};
 use crate::service::audit::AuditedName;
-use crate::service::claims::{OwnedName, SKELETON_TABLES, SkeletonChange};
+use crate::service::claims::{OwnedName, SKELETON_TABLES, SkeletonChange, kept};
 use crate::service::feed::{self, Change, ChangeSet};
-use crate::service::{admission, audit};
+use crate::service::quarantine::{ends, keep_skeletons};
+use crate::service::{admission, audit, lock_timeout};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi;
+use pg::subtransaction::{LOCK_ERRORS, translate_error};
 
-#[pg_extern(schema = "claims", security_definer)]
+#[pg_extern(name = "release_records", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
-fn release_records(
+fn release_records_2(
     cell_id: Option<i64>,
     reason: Option<String>,
     max_results: default!(Option<i32>, 10000),
     dry_run: default!(Option<bool>, false),
+    quarantine: default!(Option<bool>, true),
 ) -> Result<i64, ErrorReport> {
     answer(|| {
         let action = AdminAction::begin("release_records", reason)?;
         let cell_id = required(cell_id, "cell_id")?;
         let max_results = required(max_results, "max_results")?;
+        let quarantine = required(quarantine, "quarantine")?;
         if !(1..=MAX_RELEASED).contains(&max_results) {
             return Err(BadInput::new("max_results", Problem::OutOfRange { allowed: "1 to 1000000" }).into());
         }
@@ -47,12 +52,13 @@ fn release_records(
             return spi::connect(|connection| Ok(statements::count_claims(connection, cell_id)));
         }
         let action = action.with("cell_id", cell_id).with("max_results", max_results);
+        let action = if quarantine { action } else { action.with("quarantine", false) };
         let (released, is_open) = action.perform_counted(|call| {
             let call = &call.of_cell(cell_id);
             let catalog = &call.catalog;
             let is_open =
                 catalog.cells.contains_key(&cell_id) && admission::mode_allows(catalog, cell_id, Need::Begin).is_ok();
-            let released = release_some(call, max_results.into());
+            let released = release_some(call, max_results.into(), quarantine);
             Ok(((released, is_open), vec![("released", released)]))
         })?;
         if is_open {
@@ -68,9 +74,11 @@ const MAX_RELEASED: i32 = 1_000_000;
 const LOCK_TIMEOUT_MS: i64 = 1000;
 
 /// Releases claims, and the skeletons of those whose types refuse confusable names. Writes them to the change feed as freed.
-fn release_some(call: &CellCall, max_results: i64) -> i64 {
+fn release_some(call: &CellCall, max_results: i64, quarantine: bool) -> i64 {
+    let ends = if quarantine { ends(&call.catalog, Moment::now()) } else { Vec::new() };
     // The audit log needs the names.
-    if !call.catalog.types.refuse_confusables()
+    if ends.is_empty()
+        && !call.catalog.types.refuse_confusables()
         && settings::audit() == Audit::Off
         && let Some(released) =
             RELEASE_TABLES.of(call).release_in_bulk(call.connection, call.cell_id, max_results, feed::is_on())
@@ -82,19 +90,21 @@ fn release_some(call: &CellCall, max_results: i64) -> i64 {
     }
     let _waits = call.tables.needs_subtransactions().then(|| LockWaits::limit(LOCK_TIMEOUT_MS));
     let Ok(count) = call.bounded(|| {
-        let released = RELEASE_TABLES.of(call).release(call.connection, call.cell_id, max_results);
-        Ok::<_, Infallible>(finish(call, &released))
+        let released = RELEASE_TABLES.of(call).release(call.connection, call.cell_id, max_results, &ends);
+        Ok::<_, Infallible>(finish(call, &released, &ends))
     });
     count
 }
 
 /// Frees the skeletons of released claims, and writes them to the change feed. Returns their number.
-fn finish(call: &CellCall, released: &[OwnedName]) -> i64 {
+fn finish(call: &CellCall, released: &[OwnedName], ends: &[(i32, Moment)]) -> i64 {
     SKELETON_TABLES.of(call).change_skeletons(
         call.connection,
         SkeletonChange::Free,
         &skeletons(released.iter().map(|name| &name.bucket), &call.catalog.types),
     );
+    let is_kept = |bucket: &&Bucket| ends.iter().any(|(of_type, _)| *of_type == bucket.bucket_type);
+    keep_skeletons(call, &call.catalog.types, released.iter().map(|name| &name.bucket).filter(is_kept));
     let (change, buckets) = (Change::Destroy(call.cell_id), released.iter().map(|name| &name.bucket).collect());
     let sets = [ChangeSet { change, cause: None, buckets, attribution: attribution::of_session() }];
     feed::tell(call, &sets, Moment::now());
@@ -122,6 +132,15 @@ fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), Error
                 return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
             }
             statements::remove_cell(call.connection, cell_id);
+            let _waits = LockWaits::until(Instant::now() + settings::wait_timeout().max(lock_timeout(1)));
+            translate_error(
+                LOCK_ERRORS,
+                || TablesError::Locked.into(),
+                || {
+                    kept::end_rights(call.connection, cell_id);
+                    Ok::<_, ClaimsError>(())
+                },
+            )?;
             take_away(call, role);
             Ok(())
         })

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use claims_model::conflict::{self, ExistingClaim, reason_for};
 use claims_model::lookalike::{BesideReserved, skeletons};
+use claims_model::quarantine::KeptName;
 use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
 
@@ -16,10 +17,12 @@ use crate::kernel::call::Call;
 use crate::kernel::catalog::{self, Catalog};
 use crate::kernel::error::{ClaimsError, TablesError};
 use crate::kernel::{arguments, settings};
+use crate::service::claims::kept::FreedName;
 use crate::service::claims::{
-    Bearing, CLAIM_TABLES, CONTENTION_SQLSTATES, KEY_TABLES, SKELETON_TABLES, SkeletonChange, skeletons,
+    Bearing, CLAIM_TABLES, CONTENTION_SQLSTATES, FoundClaim, KEY_TABLES, SKELETON_TABLES, kept, skeletons,
 };
 use crate::service::names::{NAME_TABLES, Reserved, ReservedBy, statements};
+use crate::service::quarantine::drop_skeletons;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use pg::clock::Moment;
 use pg::prelude::*;
@@ -71,13 +74,21 @@ fn unreserve(call: &Call, catalog: &Catalog, names: &[Reserved]) -> i64 {
     let values: Vec<_> = names.iter().map(|name| &*name.bucket.value).collect();
     let freed = statements::unreserve(call.connection, number, &values);
     let freed: Vec<_> = freed.into_iter().map(|value| Bucket { bucket_type: number, value: value.into() }).collect();
-    let freed_skeletons = skeletons(freed.iter(), &catalog.types);
-    SKELETON_TABLES.of(call).change_skeletons(call.connection, SkeletonChange::Unreserve, &freed_skeletons);
+    drop_skeletons(call, &catalog.types, freed.iter());
     freed.len() as i64
 }
 
+/// Returns the number of a bucket type. Its profile does not change until the transaction ends.
+pub(super) fn locked_type(connection: &Connection, bucket_type: &str) -> Result<(Rc<Catalog>, i32), ClaimsError> {
+    let read = |catalog: &Catalog| {
+        let number = id::type_from_text(bucket_type, Kind::Bucket, &catalog.types);
+        Ok(number.map_err(|problem| BadInput::new("bucket_type", problem))?)
+    };
+    naming::with_locked_profiles(connection, catalog::current(connection), read)
+}
+
 /// Returns the names in canonical form, each once, in lock order. Their profiles do not change until the transaction ends.
-fn named(
+pub(super) fn named(
     connection: &Connection,
     bucket_type: &str,
     bucket_values: &[Option<String>],
@@ -86,12 +97,7 @@ fn named(
         let problem = Problem::TooMany { what: "names", got: bucket_values.len(), limit: MAX_NAMES };
         return Err(BadInput::new("bucket_values", problem).into());
     }
-    let read = |catalog: &Catalog| {
-        let number = id::type_from_text(bucket_type, Kind::Bucket, &catalog.types);
-        Ok(number.map_err(|problem| BadInput::new("bucket_type", problem))?)
-    };
-    let catalog = catalog::current(connection);
-    let (catalog, number) = naming::with_locked_profiles(connection, catalog, read)?;
+    let (catalog, number) = locked_type(connection, bucket_type)?;
     let mut seen = HashSet::new();
     let mut names = Vec::new();
     for (index, given) in bucket_values.iter().enumerate() {
@@ -106,7 +112,8 @@ fn named(
     Ok((catalog, names))
 }
 
-fn canonical(types: &Types, bucket_type: i32, given: &str) -> Result<Reserved, Problem> {
+/// Returns a name in its canonical form.
+pub(super) fn canonical(types: &Types, bucket_type: i32, given: &str) -> Result<Reserved, Problem> {
     if given.is_empty() {
         return Err(Problem::Empty);
     }
@@ -130,6 +137,10 @@ fn reserve(call: &Call, catalog: &Catalog, names: &[Reserved], reason: &str) -> 
         let _waits = LockWaits::until(deadline.max(Instant::now() + lock_timeout(attempt)));
         let around = call.tables.surroundings();
         let take = || {
+            // A name that is kept back is nobody's.
+            let kept = kept::free(call.connection, bucket_type, &values);
+            let kept: Vec<_> = kept.into_iter().map(FreedName::into_name).collect();
+            drop_skeletons(call, &catalog.types, kept.iter().map(|name| &name.bucket));
             NAME_TABLES.of(call).reserve(call.connection, bucket_type, &new, &ReservedBy { reason, role: &role });
             let skeletons = skeletons(new.iter().map(|name| &name.bucket), &catalog.types);
             SKELETON_TABLES.of(call).put_skeletons(call.connection, &skeletons, Bearing::Reserved);
@@ -173,26 +184,27 @@ fn conflicts_with<'n>(call: &Call, names: &[&'n Reserved]) -> Vec<Conflict<'n>> 
     let found: HashMap<_, _> = CLAIM_TABLES.of(call).standing(call.connection, &buckets);
     let now = Moment::now();
     let conflict = |(bucket, is_contended): (&&'n Bucket<'static>, bool)| {
-        let found = found.get(*bucket).filter(|found| found.holder_cell_id != NOBODY);
+        // A name that is kept back is taken over, unless a lease reclaims it. Another session may have reserved the others.
+        let is_held = |found: &&FoundClaim| match found.kept {
+            Some(kept) => kept.reclaiming_cell.is_some(),
+            None => found.holder_cell_id != NOBODY,
+        };
+        let found = found.get(*bucket).filter(is_held);
         let standing = found.map(|found| ExistingClaim {
             holder_cell_id: found.holder_cell_id,
             active: found.active,
             is_meant: true,
             in_transfer: false,
+            kept: found.kept.map(|_| KeptName { may_be_had: true, is_leased: true, is_leased_by_caller: false }),
         });
         let reason = match is_contended {
             true => Reason::InFlight,
             false => reason_for(Op::Create, NOBODY, standing)?,
         };
         Some(Conflict {
-            op: Op::Create,
-            bucket: (*bucket).clone(),
-            reason,
-            holder_cell_id: found.map(|found| found.holder_cell_id),
+            holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
             lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
-            similar_to: None,
-            waiting: None,
-            waited_seconds: None,
+            ..Conflict::new(Op::Create, (*bucket).clone(), reason)
         })
     };
     let contended = KEY_TABLES.of(call).contended_buckets(call.connection, &buckets);

@@ -70,7 +70,7 @@ macro_rules! events {
                  SELECT a.at, a.id, a.cell_id, a.lease_uuid, a.session_role, a.context, a.cell_role, a.ops, a.bucket_types, a.bucket_values,
                         a.subjects, a.old_subjects
                    FROM claims.audit_log a
-                  WHERE a.search_keys @> ARRAY[:search_key] AND a.what IN ('committed', 'imported', 'corrected', 'released', 'transferred')", $rows, ")
+                  WHERE a.search_keys @> ARRAY[:search_key] AND a.what IN ('committed', 'imported', 'corrected', 'released', 'transferred', 'handed_over', 'quarantine_released')", $rows, ")
              SELECT f.at, f.id, n.nth, n.op, f.cell_id, n.bucket_type, n.bucket_value, f.lease_uuid, f.session_role, f.context, f.cell_role,
                     n.subject, n.old_subject
                FROM found f
@@ -86,9 +86,9 @@ scan! {
     fn events_of_subject(search_key: i64, subject: &str, at: Moment, id: i64, nth: i64, most: i64) -> AuditedEvent = [Caller] events!(
         " AND a.at <= :at", "(n.subject = :subject OR n.old_subject = :subject) AND (f.at, f.id, n.nth) < (:at, :id, :nth)",
         "f.at DESC, f.id DESC, n.nth DESC LIMIT :most");
-    /// Passes the changes of a name, oldest first.
+    /// Passes the changes of a name's owner, oldest first.
     fn events_of_name(search_key: i64, type_name: &str, value: &str) -> AuditedEvent = [Caller] events!(
-        "", "n.bucket_type = :type_name AND n.bucket_value = :value", "f.at, f.id, n.nth");
+        "", "n.bucket_type = :type_name AND n.bucket_value = :value AND n.op <> 'release'", "f.at, f.id, n.nth");
 }
 
 /// The position of an event in a history.

@@ -20,6 +20,7 @@ use super::claims::{EndedLease, Ending};
 use crate::kernel::audit_id::next_id;
 use crate::kernel::call::CellCall;
 use crate::kernel::catalog::Catalog;
+use crate::kernel::error::ClaimsError;
 use crate::kernel::refusals::{self, Fetched};
 use crate::kernel::settings::{self, Audit};
 use crate::kernel::{attribution, pace};
@@ -45,14 +46,31 @@ const MAX_NAME_BYTES: usize = 3000;
 pub type Owners = HashMap<Bucket<'static>, StoredOwner>;
 
 /// Returns the owners of the names that leases hold, before the leases are settled. The owner of a name that is created is its new one.
-pub fn owners(call: &CellCall, leases: &[EndedLease]) -> Owners {
+/// A name that a lease reclaims is not a claim yet: the lease's payload has its new owner, which `created` reads.
+pub fn owners<'p>(
+    call: &CellCall,
+    leases: &[EndedLease],
+    created: impl FnOnce() -> Result<Vec<(Uuid, Claim<'p>)>, ClaimsError>,
+) -> Result<Owners, ClaimsError> {
     if settings::audit() == Audit::Off {
-        return Owners::new();
+        return Ok(Owners::new());
     }
     let buckets = leases.iter().flat_map(|EndedLease { held, .. }| {
         held.creates.iter().chain(held.replaces.iter().map(|claim| &claim.bucket)).chain(&held.destroys)
     });
-    CLAIM_TABLES.of(call).owners(call.connection, &buckets.collect::<Vec<_>>())
+    let mut owners = CLAIM_TABLES.of(call).owners(call.connection, &buckets.collect::<Vec<_>>());
+    if leases.iter().flat_map(|lease| &lease.held.creates).any(|bucket| !owners.contains_key(bucket)) {
+        add_owners(&mut owners, created()?.iter().map(|(_, claim)| claim));
+    }
+    Ok(owners)
+}
+
+/// Adds the owners of claims.
+fn add_owners<'c>(owners: &mut Owners, claims: impl Iterator<Item = &'c Claim<'c>>) {
+    for Claim { bucket, subject, source, .. } in claims {
+        let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
+        owners.insert(bucket, StoredOwner { subject: owned(subject), source: owned(source) });
+    }
 }
 
 /// Returns the owners of the names of a batch that is claimed at once, before that happens.
@@ -65,10 +83,7 @@ pub fn owners_of_batch(call: &CellCall, batch: &Batch) -> Owners {
         true => Owners::new(),
         false => CLAIM_TABLES.of(call).owners(call.connection, &destroyed),
     };
-    for Claim { bucket, subject, source, .. } in batch.new_claims() {
-        let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
-        owners.insert(bucket, StoredOwner { subject: owned(subject), source: owned(source) });
-    }
+    add_owners(&mut owners, batch.new_claims());
     owners
 }
 

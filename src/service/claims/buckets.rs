@@ -37,12 +37,12 @@ impl From<BucketRow> for Bucket<'static> {
 
 record! {
     pub struct OwnedRow {
-        bucket_type: i32,
-        bucket_value: String,
-        subject_type: i32,
-        subject_id: String,
-        source_type: i32,
-        source_id: String,
+        pub(super) bucket_type: i32,
+        pub(super) bucket_value: String,
+        pub(super) subject_type: i32,
+        pub(super) subject_id: String,
+        pub(super) source_type: i32,
+        pub(super) source_id: String,
     }
 }
 

@@ -16,6 +16,7 @@ use pg::xid8::Xid8;
 use pg::{in_flight, lock};
 
 /// A lease to begin.
+#[derive(Clone)]
 pub struct NewLease {
     pub uuid: Uuid,
     pub cell_id: i64,

@@ -1,6 +1,7 @@
 //! Claims and the leases that hold them, as they are stored: what beginning, settling, reading, verifying and moving have in common.
 
 mod buckets;
+pub mod kept;
 pub mod leases;
 pub mod local;
 mod rows;

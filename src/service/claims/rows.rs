@@ -1,6 +1,8 @@
 //! Rows of claims, independent of where they are stored.
 
+use claims_model::conflict::ExistingClaim;
 use claims_model::cursor::ClaimCursor;
+use claims_model::quarantine::{Asking, KeptBack};
 use claims_model::{Bucket, Reference};
 use pgrx::Uuid as PgUuid;
 use uuid::Uuid;
@@ -14,6 +16,10 @@ use pg::xact::Surroundings;
 pub const ACTIVE: i16 = 1;
 /// The status of a claim that a transfer holds.
 pub const TRANSFERRING: i16 = 4;
+/// The status of a name that is kept back, and that no lease holds.
+pub const KEPT_BACK: i16 = 5;
+/// The status of a name that is kept back, and that a lease reclaims.
+pub const RECLAIMING: i16 = 6;
 
 record! {
     /// A claim as it is stored.
@@ -43,11 +49,25 @@ pub enum PageEnd<'e> {
     SourceId(&'e str),
 }
 
-/// The status of a claim that a lease creates, or destroys or replaces.
+/// The status of a claim that a lease creates, or destroys or replaces. Names that a lease reclaims have a status of their own.
 #[derive(Debug, Clone, Copy)]
 pub enum HeldFor {
     Creating = 2,
     Destroying = 3,
+}
+
+/// Claims of one type that ended leases hold with a status, and until when their names are kept back.
+pub struct ToKeep<'k> {
+    pub held: HeldFor,
+    pub buckets: &'k [&'k Bucket<'k>],
+    pub available_at: Moment,
+}
+
+impl StoredClaim {
+    /// Returns whether it is no claim, but a name that is kept back.
+    pub fn is_kept_back(&self) -> bool {
+        self.status == KEPT_BACK || self.status == RECLAIMING
+    }
 }
 
 /// A claim on one of the requested buckets.
@@ -60,9 +80,46 @@ pub struct FoundClaim {
     pub lease_made_at: Option<Moment>,
     /// The cell at the other end of the transfer that holds it, if any.
     pub other_cell_id: Option<i64>,
+    /// The name is kept back, and no claim.
+    pub kept: Option<KeptBack>,
+}
+
+/// Returns a name that is kept back, from the columns of its row. `None` for a claim, or for a row that somebody wrote by hand.
+pub fn kept_back(
+    given_up_by: Option<i64>,
+    available_at: Option<Moment>,
+    reclaiming_cell: Option<i64>,
+) -> Option<KeptBack> {
+    let (given_up_by, available_at) = given_up_by.zip(available_at)?;
+    Some(KeptBack { given_up_by, available_at_us: available_at.0, reclaiming_cell })
 }
 
 impl FoundClaim {
+    /// Returns the claim, or the name that is kept back, as a create finds it.
+    pub fn for_create(&self, by: &Asking) -> ExistingClaim {
+        ExistingClaim {
+            kept: self.kept.map(|kept| kept.for_create(&self.subject, by)),
+            ..self.for_destroy(by.cell_id, true)
+        }
+    }
+
+    /// Returns the claim, or the name that is kept back, as a destroy by a cell finds it. `is_meant` says whether it has the subject and the
+    /// source that the destroy names.
+    pub fn for_destroy(&self, cell_id: i64, is_meant: bool) -> ExistingClaim {
+        ExistingClaim {
+            holder_cell_id: self.holder_cell_id,
+            active: self.active,
+            is_meant,
+            in_transfer: self.is_in_transfer_of(cell_id),
+            kept: self.kept.map(|kept| kept.for_destroy(cell_id)),
+        }
+    }
+
+    /// Returns whether the name was kept back, and everybody can have it now.
+    pub fn is_over(&self, now: Moment) -> bool {
+        self.kept.is_some_and(|kept| kept.is_over(now.0) && kept.reclaiming_cell.is_none())
+    }
+
     /// Returns whether a transfer from or to a cell holds it.
     pub fn is_in_transfer_of(&self, cell_id: i64) -> bool {
         self.other_cell_id.is_some_and(|other| [self.holder_cell_id, other].contains(&cell_id))

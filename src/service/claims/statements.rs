@@ -53,6 +53,21 @@ macro_rules! insert {
     };
 }
 
+/// Gives the row of a bucket another claim, if a condition holds for the row.
+macro_rules! replace_row {
+    ($set:expr, $where:expr) => {
+        concat!(
+            "UPDATE claims.claims c
+                SET uuid = :uuid, subject_type = :subject_type, subject_id = :subject_id, source_type = :source_type, source_id = :source_id,
+                    created_at = :at, updated_at = :at, display_value = :display_value, ",
+            $set,
+            " WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND ",
+            $where
+        )
+    };
+}
+pub(super) use replace_row;
+
 arguments! {
     /// Claims that leases hold with a status, and further ones in other shards of their nodes.
     pub struct HeldOnNodes<'h> {
@@ -75,10 +90,7 @@ query! {
         insert!(" RETURNING claims.is_current_shard(tableoid)");
     /// Replaces a claim in place that a lease is to destroy.
     fn replace_one(lease: Uuid, at: Moment; ..new: NewClaim) -> usize = [Statement OneShard]
-        "UPDATE claims.claims c
-            SET uuid = :uuid, subject_type = :subject_type, subject_id = :subject_id, source_type = :source_type, source_id = :source_id,
-                status = 1, lease_uuid = NULL, created_at = :at, updated_at = :at, display_value = :display_value
-          WHERE c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND c.lease_uuid = :lease AND c.status = 3";
+        replace_row!("status = 1, lease_uuid = NULL", "c.lease_uuid = :lease AND c.status = 3");
     /// Marks claims for destruction, and returns them. It has no join: one relation and its unique index leave the planner no choice.
     fn mark_claims(lease_uuid: Uuid, cell_id: i64, at: Moment, bucket_type: i32, bucket_values: &[&str]) -> Vec<Marked> = [Statement Anywhere]
         "UPDATE claims.claims c SET status = 3, lease_uuid = :lease_uuid, updated_at = :at

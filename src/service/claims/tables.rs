@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::buckets::StoredOwner;
 use super::leases::{EndedRow, Ending, LeaseEnding, NewLease};
-use super::rows::{EndedLeases, FoundClaim, HeldFor};
+use super::rows::{EndedLeases, FoundClaim, HeldFor, ToKeep};
 use super::skeletons::{Bearing, SkeletonChange};
 use crate::kernel::tables::{Door, Local};
 use pg::clock::Moment;
@@ -161,16 +161,20 @@ pub trait ClaimTables: Sync {
     /// Deletes claims that ended leases hold with a status. Returns their number.
     fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize;
 
+    /// Keeps back the names of claims that ended leases hold. Returns their number.
+    fn keep_back(&self, connection: &Connection, all: &EndedLeases, names: &ToKeep) -> usize;
+
     /// Replaces claims of ended leases in place. Returns their number.
     fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize;
 
     /// Returns the claims that are committed on buckets now. Takes no locks.
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim>;
 
-    /// Returns the subjects and sources of the claims on buckets, as this transaction sees them now. Takes no locks.
+    /// Returns the subjects and sources of the claims on buckets, as this transaction sees them now, and none of names that are kept back. Takes
+    /// no locks.
     fn owners(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, StoredOwner> {
         let owner = |found: FoundClaim| StoredOwner { subject: found.subject, source: found.source };
-        let found = self.standing(connection, buckets).into_iter();
+        let found = self.standing(connection, buckets).into_iter().filter(|(_, found)| found.kept.is_none());
         found.map(|(bucket, found)| (bucket, owner(found))).collect()
     }
 }

@@ -1,4 +1,5 @@
-//! Replaces an erased name in what outlives its claim at the service: the audit log, the change feed, the log of admin actions, and skeletons.
+//! Replaces an erased name in what outlives its claim at the service: the audit log, the change feed, the log of admin actions, skeletons, and
+//! names that are kept back.
 //!
 //! A claim of nobody holds the name meanwhile, so that no begin takes it: others see it in flight, and it is gone with the COMMIT.
 
@@ -17,7 +18,8 @@ use self::errors::ErasureError;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
-use crate::service::claims::CLAIM_TABLES;
+use crate::service::claims::{CLAIM_TABLES, FoundClaim, kept};
+use crate::service::quarantine::{drop_skeletons, keep_skeletons};
 use pg::jsonb::JsonText;
 use pg::query::{query, record};
 use pg::settings::LockWaits;
@@ -128,34 +130,56 @@ pub fn to_erase<'n>(call: &Call, types: &Types, bucket: Bucket<'n>) -> NameToEra
 pub fn erase(call: &Call, types: &Types, name: &NameToErase) -> Result<Vec<Erased>, ClaimsError> {
     let NameToErase { bucket, first_type_name, form } = name;
     let (connection, bucket_type, value) = (call.connection, bucket.bucket_type, &*bucket.value);
-    hold_free(call, bucket)?;
+    let kept = hold_free(call, types, name)?;
     let (old_key, new_key) = (name_key(bucket_type, value), name_key(bucket_type, form));
     let erased = vec![
         ("audit_log", erase_audited(connection, old_key, new_key, first_type_name, bucket_type, value, form) as i64),
         ("change_sets", erase_told(connection, bucket_type, value, form) as i64),
         ("admin_log", erase_in_actions(connection, types, name)),
         ("skeletons", drop_skeleton(connection, bucket_type, value) as i64),
+        ("quarantined_names", kept as i64),
     ];
     free_again(connection, bucket_type, value, NOBODY);
     Ok(erased)
 }
 
-/// Holds a name that nobody has until the erasure is committed. Waits for open transactions that have the name up to `claims.wait_timeout`.
-fn hold_free(call: &Call, bucket: &Bucket) -> Result<(), ClaimsError> {
+/// Frees a name that is kept back: replaces it there, or deletes it where the form is a name already. Returns the number of names.
+fn erase_kept(call: &Call, types: &Types, name: &NameToErase) -> usize {
+    let (bucket_type, value) = (name.bucket.bucket_type, &*name.bucket.value);
+    let form = Bucket { bucket_type, value: name.form.as_str().into() };
+    let replaced = kept::rename(call.connection, bucket_type, value, &name.form);
+    let deleted = kept::free(call.connection, bucket_type, &[value]).len();
+    if replaced + deleted > 0 {
+        drop_skeletons(call, types, std::iter::once(&name.bucket));
+        keep_skeletons(call, types, std::iter::once(&form).filter(|_| replaced > 0));
+    }
+    replaced + deleted
+}
+
+/// Holds a name that nobody has until the erasure is committed. Waits for open transactions that have the name up to `claims.wait_timeout`. Returns
+/// the number of names that were kept back.
+fn hold_free(call: &Call, types: &Types, name: &NameToErase) -> Result<usize, ClaimsError> {
+    let bucket = &name.bucket;
     let _waits = LockWaits::until(Instant::now() + settings::wait_timeout());
     let in_flight = || ClaimsError::from(ErasureError::InFlight);
     let nothing = || Reference { type_id: 0, id: "0".into() };
     let claim = Claim { bucket: bucket.clone(), subject: nothing(), source: nothing(), display: None };
     let hold = || {
         let (tables, around) = (CLAIM_TABLES.of(call), call.tables.surroundings());
-        Ok::<_, ClaimsError>(tables.add_new(call.connection, NOBODY, &[&claim], around))
+        let kept = erase_kept(call, types, name);
+        Ok::<_, ClaimsError>((kept, tables.add_new(call.connection, NOBODY, &[&claim], around)))
     };
-    if !translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], in_flight, hold)?.is_empty() {
-        return Ok(());
+    let (kept, held) = translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], in_flight, hold)?;
+    if !held.is_empty() {
+        return Ok(kept);
     }
     let found = CLAIM_TABLES.of(call).standing(call.connection, &[bucket]).into_values().next();
     Err(match found {
         None => ErasureError::InFlight,
+        Some(FoundClaim { kept: Some(kept), .. }) => match kept.reclaiming_cell {
+            Some(cell_id) => ErasureError::Held { cell_id },
+            None => ErasureError::InFlight,
+        },
         Some(found) if found.holder_cell_id == NOBODY => ErasureError::Reserved,
         Some(found) if !found.active => ErasureError::Held { cell_id: found.holder_cell_id },
         Some(found) => ErasureError::Owned { cell_id: found.holder_cell_id },

@@ -26,6 +26,8 @@ pub enum Change {
     Replace(i64),
     /// The claim moves from one cell to another.
     Transfer(i64, i64),
+    /// An administrator gives the name to a cell. It was no cell's before.
+    HandOver(i64),
 }
 
 impl Change {
@@ -34,13 +36,13 @@ impl Change {
             Change::Create(_) => "create",
             Change::Destroy(_) => "destroy",
             Change::Replace(_) => "replace",
-            Change::Transfer(..) => "transfer",
+            Change::Transfer(..) | Change::HandOver(_) => "transfer",
         }
     }
 
     pub fn old_cell(self) -> Option<i64> {
         match self {
-            Change::Create(_) => None,
+            Change::Create(_) | Change::HandOver(_) => None,
             Change::Destroy(cell) | Change::Replace(cell) | Change::Transfer(cell, _) => Some(cell),
         }
     }
@@ -48,7 +50,9 @@ impl Change {
     pub fn new_cell(self) -> Option<i64> {
         match self {
             Change::Destroy(_) => None,
-            Change::Create(cell) | Change::Replace(cell) | Change::Transfer(_, cell) => Some(cell),
+            Change::Create(cell) | Change::Replace(cell) | Change::Transfer(_, cell) | Change::HandOver(cell) => {
+                Some(cell)
+            }
         }
     }
 }
@@ -59,7 +63,7 @@ pub struct ChangeSet<'b> {
     /// The lease or the transfer that changes them.
     pub cause: Option<Uuid>,
     pub buckets: Vec<&'b Bucket<'b>>,
-    /// What the client that wanted the change says about who acts.
+    /// The word of the client that wanted the change about who acts.
     pub attribution: Attribution,
 }
 

@@ -49,7 +49,7 @@ fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
         let may_wait = deadline > Instant::now();
         let lock_deadline = deadline.max(Instant::now() + lock_timeout(attempt));
         let _waits = LockWaits::until(lock_deadline);
-        let (reduced, Probed { existing, is_lease_busy, mut conflicts }) = conflicts::probe(request)?;
+        let (reduced, Probed { existing, is_lease_busy, mut conflicts, .. }) = conflicts::probe(request)?;
         let request = reduced.as_ref().unwrap_or(request);
         if let Some(existing) = existing {
             match repeat::answer(request.call, &request.lease, &existing, deadline)? {
@@ -69,14 +69,14 @@ fn insist<'b>(request: &Request<'b>) -> Result<Acquired<'b>, ClaimsError> {
             return Ok(Acquired::Conflicts(conflicts::in_order(request, conflicts)));
         }
         // The conflicts of the first attempt may be those that were skipped.
-        if reduced.is_some() && conflicts.is_empty() && attempt::take_whole(request) {
+        if reduced.is_some() && conflicts.is_empty() && !request.reclaims_some() && attempt::take_whole(request) {
             return Ok(Acquired::Lease(request.begun()));
         }
         match attempt::take_step_by_step(request, lock_deadline) {
             StepsTaken::Kept => return Ok(Acquired::Lease(request.begun())),
             // The snapshot does not show a claim that has to be destroyed. A create is different: the next probe sees its
             // conflict.
-            StepsTaken::Changed(ClaimStep::Destroy(_)) if xact::uses_transaction_snapshot() => {
+            StepsTaken::Changed(ClaimStep::Destroy(_) | ClaimStep::Reclaim(_)) if xact::uses_transaction_snapshot() => {
                 return Err(LeaseError::StaleClaim.into());
             }
             StepsTaken::InFlight(step) | StepsTaken::Changed(step) if is_last => {

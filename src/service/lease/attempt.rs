@@ -6,6 +6,7 @@ use std::time::Instant;
 use pgrx::PgSqlErrorCode as Code;
 
 use super::request::{ClaimStep, Request};
+use crate::service::claims::kept::{self, Right};
 use crate::service::claims::{
     CLAIM_TABLES, CONTENTION_SQLSTATES, KeyExists, LEASE_TABLES, Locks, RowsToInsert, SKELETON_TABLES,
 };
@@ -102,6 +103,10 @@ fn take_one(request: &Request, step: ClaimStep, around: Surroundings) -> Result<
     let (claims, connection) = (CLAIM_TABLES.of(call), call.connection);
     let taken = match step {
         ClaimStep::Create(claim) => claims.take(connection, lease, RowsToInsert::Claim(claim), around)?,
+        ClaimStep::Reclaim(claim) => {
+            let right = Right::of(lease.cell_id, call.catalog.reclaim(claim.bucket.bucket_type));
+            kept::reclaim(connection, lease.uuid, claim, right)
+        }
         ClaimStep::Skeleton(new) => SKELETON_TABLES.of(call).take_skeletons(connection, &[new], true),
         ClaimStep::Destroy(destroy) => claims.mark(connection, lease, &[destroy], Locks::Awaited),
     };

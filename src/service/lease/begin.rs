@@ -200,7 +200,7 @@ struct LeaseArguments {
     /// The uuid that the caller has chosen.
     given: Option<Uuid>,
     cell_xid: Option<Xid8>,
-    /// What the client says about who acts.
+    /// The word of the client about who acts.
     attribution: Attribution,
     began: Instant,
 }

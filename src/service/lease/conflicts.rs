@@ -1,13 +1,16 @@
 //! Finds the conflicts of a batch: of its lease, and of each bucket. It locks nothing: two sessions that only probe the same
 //! taken name must not conflict with each other.
 
+use std::collections::HashSet;
+
 use claims_model::conflict::{ExistingClaim, reason_for};
-use claims_model::{Conflict, NOBODY, Reason};
+use claims_model::{Bucket, Conflict, NOBODY, Op, Reason};
 
 use super::lookalikes;
 use super::request::{ClaimStep, Conflicts, Request};
 use crate::kernel::error::ClaimsError;
 use crate::service::claims::{CLAIM_TABLES, ExistingLease, FoundClaim, KEY_TABLES, Key, leases};
+use crate::service::quarantine::asking;
 use crate::service::waiters;
 use pg::clock::Moment;
 use pg::spi::View;
@@ -19,10 +22,12 @@ pub struct Probed<'b> {
     /// Whether another open transaction holds the key of this uuid.
     pub is_lease_busy: bool,
     pub conflicts: Conflicts<'b>,
+    /// The names of its creates that are kept back and that it can have.
+    pub reclaims: HashSet<&'b Bucket<'b>>,
 }
 
-/// Probes a batch until it has no more destroys that it may skip. Returns the batch without them, or `None` if it skips none, and its
-/// conflicts.
+/// Probes a batch until it has no more destroys that it may skip. Returns the batch without them, and with the names that it reclaims, or
+/// `None` if that is the same batch, and its conflicts.
 pub fn probe<'b>(request: &Request<'b>) -> Result<(Option<Request<'b>>, Probed<'b>), ClaimsError> {
     let mut reduced = None;
     loop {
@@ -31,7 +36,10 @@ pub fn probe<'b>(request: &Request<'b>) -> Result<(Option<Request<'b>>, Probed<'
         let without = if probed.existing.is_some() { None } else { request.without_missing(&probed.conflicts)? };
         match without {
             Some(fewer) => reduced = Some(fewer),
-            None => return Ok((reduced, probed)),
+            None => {
+                let with_reclaims = request.with_reclaims(&probed.reclaims);
+                return Ok((with_reclaims.or(reduced), probed));
+            }
         }
     }
 }
@@ -56,15 +64,21 @@ fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
         let found = found.get(step.bucket());
         let reason = match is_contended {
             true => Reason::InFlight,
-            false => reason_for(
-                step.op(),
-                request.lease.cell_id,
-                found.map(|found| standing(request.lease.cell_id, *step, found)),
-            )?,
+            false => {
+                reason_for(step.op(), request.lease.cell_id, found.map(|found| standing(request, *step, found, now)))?
+            }
         };
         let conflict = Conflict {
             holder_cell_id: found.map(|found| found.holder_cell_id).filter(|holder| *holder != NOBODY),
-            lease_age_seconds: found.and_then(|found| found.lease_made_at).map(|made_at| made_at.seconds_until(now)),
+            // A name that is kept back tells nothing of those who have had it, or have it again soon.
+            lease_age_seconds: found
+                .filter(|found| found.kept.is_none() || reason.retryable())
+                .and_then(|found| found.lease_made_at)
+                .map(|made_at| made_at.seconds_until(now)),
+            available_at_us: found
+                .and_then(|found| found.kept)
+                .filter(|_| reason == Reason::Quarantined)
+                .map(|kept| kept.available_at_us),
             ..Conflict::new(step.op(), step.bucket().clone(), reason)
         };
         Some((step.bucket(), conflict))
@@ -74,16 +88,20 @@ fn probe_once<'b>(request: &Request<'b>) -> Probed<'b> {
     for (bucket, conflict) in alike {
         conflicts.entry(bucket).or_insert(conflict);
     }
-    Probed { existing, is_lease_busy, conflicts }
+    let is_reclaim = |step: &&ClaimStep<'b>| {
+        step.op() == Op::Create && found.get(step.bucket()).is_some_and(|found| found.kept.is_some())
+    };
+    let reclaims = steps.iter().filter(is_reclaim).map(|step| step.bucket()).collect();
+    Probed { existing, is_lease_busy, conflicts, reclaims }
 }
 
-fn standing(cell_id: i64, step: ClaimStep, found: &FoundClaim) -> ExistingClaim {
-    let is_meant = match step {
-        ClaimStep::Create(_) | ClaimStep::Skeleton(_) => true,
-        ClaimStep::Destroy(destroy) => destroy.means(&found.subject, &found.source),
-    };
-    let in_transfer = found.is_in_transfer_of(cell_id);
-    ExistingClaim { holder_cell_id: found.holder_cell_id, active: found.active, is_meant, in_transfer }
+fn standing(request: &Request, step: ClaimStep, found: &FoundClaim, now: Moment) -> ExistingClaim {
+    let cell_id = request.lease.cell_id;
+    match step {
+        ClaimStep::Create(claim) | ClaimStep::Reclaim(claim) => found.for_create(&asking(request.call, claim, now)),
+        ClaimStep::Skeleton(_) => found.for_destroy(cell_id, true),
+        ClaimStep::Destroy(destroy) => found.for_destroy(cell_id, destroy.means(&found.subject, &found.source)),
+    }
 }
 
 /// Adds a conflict for each bucket that is free and for which others wait who come before this call. Returns the earliest time until

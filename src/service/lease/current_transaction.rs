@@ -91,6 +91,7 @@ fn commit(call: &CellCall, lease: Uuid) -> Result<(), ClaimsError> {
         may_wait: false,
         claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
         around: call.tables.surroundings(),
+        is_forced: false,
     };
     let end = || end_leases(call, to_end);
     let ended = translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], || LeaseError::Busy.into(), end)?;

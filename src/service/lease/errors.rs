@@ -78,6 +78,10 @@ fn remedy(reason: Reason) -> (Code, &'static str) {
         ),
         Reason::Taken => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is taken: choose another one."),
         Reason::Reserved => (Code::ERRCODE_UNIQUE_VIOLATION, "The name is reserved: choose another one."),
+        Reason::Quarantined => (
+            Code::ERRCODE_UNIQUE_VIOLATION,
+            "The name was given up and is kept back until available_at: choose another one.",
+        ),
         Reason::Confusable => {
             (Code::ERRCODE_UNIQUE_VIOLATION, "The name looks like another one that is taken: choose another one.")
         }

@@ -6,9 +6,9 @@
 
 use std::borrow::Cow;
 
-use claims_model::conflict::{self, ExistingClaim, reason_for};
+use claims_model::conflict::{self, reason_for};
 use claims_model::payload::{compared_text, request_digest};
-use claims_model::{Batch, Conflict, Op};
+use claims_model::{Batch, Bucket, Claim, Conflict, Op};
 use uuid::Uuid;
 
 use super::acquire::{self, Acquired};
@@ -19,6 +19,8 @@ use crate::kernel::call::Call;
 use crate::kernel::catalog::Catalog;
 use crate::kernel::error::ClaimsError;
 use crate::service::claims::{CLAIM_TABLES, LEASE_TABLES};
+use crate::service::quarantine::asking;
+use pg::clock::Moment;
 use pg::xid8::Xid8;
 
 /// The batches of one call.
@@ -114,18 +116,21 @@ fn visibly_taken(attempt: &BeginAttempt, alternatives: &Alternatives) -> Vec<boo
     let (call, cell_id) = (attempt.call, attempt.call.cell_id);
     let buckets: Vec<_> = batches.iter().flat_map(|batch| batch.operations().map(|(_, bucket)| bucket)).collect();
     let found = CLAIM_TABLES.of(call).standing(call.connection, &buckets);
-    let has_conflict = |(op, bucket)| {
+    let now = Moment::now();
+    let has_conflict = |(op, bucket): (Op, &Bucket), claim: Option<&Claim>| {
         // Only the attempt compares subject and source of a destroy.
-        let standing = found.get(bucket).map(|found| ExistingClaim {
-            holder_cell_id: found.holder_cell_id,
-            active: found.active,
-            is_meant: true,
-            in_transfer: found.is_in_transfer_of(cell_id),
+        let standing = found.get(bucket).map(|found| match claim {
+            Some(claim) => found.for_create(&asking(call, claim, now)),
+            None => found.for_destroy(cell_id, true),
         });
         let reason = reason_for(op, cell_id, standing);
         // Whether a batch without the destroy is free, only the attempt finds out.
         let reason = reason.filter(|reason| !(*skip_missing && op == Op::Destroy && reason.can_be_skipped()));
         reason.is_some_and(|reason| attempt.conflicts_of == ConflictsOf::Last || !reason.retryable())
     };
-    batches.iter().map(|batch| batch.operations().any(|wish: (Op, _)| has_conflict(wish))).collect()
+    let is_taken = |batch: &Batch| {
+        batch.new_claims().any(|claim| has_conflict((Op::Create, &claim.bucket), Some(claim)))
+            || batch.destroys.iter().any(|destroy| has_conflict((Op::Destroy, &destroy.bucket), None))
+    };
+    batches.iter().map(is_taken).collect()
 }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use claims_model::types::Kind;
+use claims_model::{Bucket, id};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -13,7 +15,7 @@ use crate::kernel::arguments::required;
 use crate::kernel::call::{CellCall, answer};
 use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
-use crate::service::claims::{Ending, leases};
+use crate::service::claims::{CLAIM_TABLES, Ending, leases};
 use crate::service::read::outstanding_lease::{self, LeaseDetails};
 use crate::service::transfer::transfers;
 use crate::service::{durability, feed};
@@ -67,6 +69,7 @@ fn end(call: &CellCall, lease: Uuid) -> Result<(JsonText, Counts), ClaimsError> 
         may_wait: true,
         claim_lock_timeout_ms: CLAIM_LOCK_TIMEOUT_MS,
         around: call.tables.surroundings(),
+        is_forced: true,
     };
     match end_leases(call, to_end)? {
         1 => freed(call, lease, &details),
@@ -83,10 +86,28 @@ fn freed(call: &CellCall, lease: Uuid, details: &LeaseDetails) -> Result<(JsonTe
     let is_kept = |record: &Value| kept.iter().any(|other| other["bucket"] == record["bucket"]);
     let freed: Vec<Value> = creates.into_iter().filter(|record| !is_kept(record)).collect();
     feed::tell_freed(call, lease, &freed);
+    let (quarantined, freed) = divided(call, freed);
     let cell_xid = details.cell_xid.map(|xid| xid.0.to_string());
     let counts = vec![("freed", freed.len() as i64), ("kept", kept.len() as i64)];
-    let answer = json!({
+    let mut answer = json!({
         "lease_uuid": lease.to_string(), "cell_id": details.creator_id, "cell_xid": cell_xid, "freed": freed, "kept": kept,
     });
+    if !quarantined.is_empty() {
+        answer["quarantined"] = quarantined.into();
+    }
     Ok((JsonText(answer.to_string()), counts))
+}
+
+/// Divides records into those whose names are kept back now, and the others.
+fn divided(call: &CellCall, records: Vec<Value>) -> (Vec<Value>, Vec<Value>) {
+    let types = &call.catalog.types;
+    let bucket = |record: &Value| {
+        let bucket = &record["bucket"];
+        let bucket_type = id::type_from_text(bucket["type"].as_str()?, Kind::Bucket, types).ok()?;
+        Some(Bucket { bucket_type, value: bucket["value"].as_str()?.to_owned().into() })
+    };
+    let buckets: Vec<Bucket> = records.iter().filter_map(bucket).collect();
+    let standing = CLAIM_TABLES.of(call).standing(call.connection, &buckets.iter().collect::<Vec<_>>());
+    let is_kept = |record: &Value| bucket(record).is_some_and(|bucket| standing.contains_key(&bucket));
+    records.into_iter().partition(is_kept)
 }

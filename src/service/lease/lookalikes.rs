@@ -56,14 +56,15 @@ struct Rival {
 fn rival_of(new: &NewSkeleton, bearers: &Bearers, standing: &HashMap<Bucket<'static>, FoundClaim>) -> Option<Rival> {
     let is_passed_on =
         new.predecessor.is_some() && new.predecessor == bearers.bearer.as_ref() && bearers.successor.is_none();
-    if is_passed_on && bearers.reserved.is_empty() {
-        return None;
-    }
-    let mut others = bearers.names().filter(|name| *name != new.bucket);
-    let (name, found) = others.find_map(|name| Some((name, standing.get(name)?)))?;
+    let now = Moment::now();
+    // The name itself is among the reserved ones while it is kept back.
+    let others =
+        bearers.names().filter(|name| *name != new.bucket && !(is_passed_on && Some(*name) == new.predecessor));
+    let mut standing = others.filter_map(|name| Some((name, standing.get(name)?)));
+    let (name, found) = standing.find(|(_, found)| !found.is_over(now))?;
     Some(Rival {
-        // A lease holds the claim, so it may be gone when the lease has ended.
-        reason: if found.active { Reason::Confusable } else { Reason::Leased },
+        // A lease holds the claim, so it may be gone when the lease has ended. A name that is kept back stays, whether a lease reclaims it or not.
+        reason: if found.active || found.kept.is_some() { Reason::Confusable } else { Reason::Leased },
         similar_to: name.value.clone().into_owned(),
         holder_cell_id: Some(found.holder_cell_id).filter(|holder| *holder != NOBODY),
         lease_made_at: found.lease_made_at,

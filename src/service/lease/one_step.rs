@@ -1,7 +1,7 @@
 //! One attempt to change claims at once, for the current transaction and without a lease. It waits for nobody and leaves nothing behind if it
 //! fails.
 
-use claims_model::{Batch, Confusables, StoredBatch};
+use claims_model::{Batch, Claim, Confusables, Destroy, StoredBatch};
 use uuid::Uuid;
 
 use super::end::wake_waiters;
@@ -55,11 +55,18 @@ fn change(call: &CellCall, at: Moment, batch: &Batch) -> bool {
     subtransaction_on_demand(&CONTENTION_SQLSTATES, change).is_ok()
 }
 
-/// Returns whether a batch is within its limits, and has no names of types that refuse look-alikes: these need more than claims.
+/// Returns whether a batch is within its limits, has no names of types that refuse look-alikes, which need more than claims, and gives up none
+/// that is kept back.
 fn is_simple(call: &CellCall, batch: &Batch) -> bool {
     let allows_confusables = |bucket_type| call.catalog.types.naming(bucket_type).confusables == Confusables::Allow;
+    let quarantines = &call.catalog.quarantines;
+    // Names that are kept back need a look at more than the key.
+    let gives_up = |(destroy, by): &(&Destroy, Option<&Claim>)| {
+        by.is_none() && quarantines.contains_key(&destroy.bucket.bucket_type)
+    };
     batch.records() <= settings::max_batch_size()
         && admission::admit_batch(call, batch.records()).is_ok()
+        && (quarantines.is_empty() || !batch.changes_in_lock_order().iter().any(gives_up))
         && batch.buckets().all(|bucket| allows_confusables(bucket.bucket_type))
 }
 

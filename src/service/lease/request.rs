@@ -38,6 +38,7 @@ pub enum ConflictsOf {
 }
 
 /// A batch under its lease, sorted for locking.
+#[derive(Clone)]
 pub struct Request<'b> {
     pub call: &'b CellCall<'b>,
     pub batch: &'b Batch<'b>,
@@ -54,6 +55,8 @@ pub struct Request<'b> {
     pub destroys: Vec<&'b Destroy<'b>>,
     /// The skeletons that its new names need, for types that refuse confusable names.
     pub skeletons: Vec<NewSkeleton<'b>>,
+    /// The names of its creates that are kept back, and that it takes from there.
+    reclaims: HashSet<&'b Bucket<'b>>,
 }
 
 impl<'b> Request<'b> {
@@ -87,7 +90,18 @@ impl<'b> Request<'b> {
             creates: batch.creates_in_lock_order(),
             destroys: batch.destroys_in_lock_order(),
             skeletons: batch.new_skeletons(&call.catalog.types),
+            reclaims: HashSet::new(),
         }
+    }
+
+    /// Returns the request with creates of names that are kept back. `None` if they are the same as before.
+    pub fn with_reclaims(&self, reclaims: &HashSet<&'b Bucket<'b>>) -> Option<Request<'b>> {
+        (self.reclaims != *reclaims).then(|| Request { reclaims: reclaims.clone(), ..self.clone() })
+    }
+
+    /// Returns whether the batch takes names that are kept back. Then it cannot be taken as a whole.
+    pub fn reclaims_some(&self) -> bool {
+        !self.reclaims.is_empty()
     }
 
     /// Returns the lease as begun by this call.
@@ -137,12 +151,16 @@ impl<'b> Request<'b> {
         );
         let payload = payload::payload_without(self.batch, &skipped, types)?;
         let lease = NewLease { payload, attribution: self.lease.attribution.clone(), ..self.lease };
-        Ok(Some(Request { lease, skipped, creates, destroys, skeletons, ..*self }))
+        let reclaims = HashSet::new();
+        Ok(Some(Request { lease, skipped, creates, destroys, skeletons, reclaims, ..*self }))
     }
 
     /// Returns the steps of the batch row by row, in lock order.
     pub fn steps(&self) -> impl Iterator<Item = ClaimStep<'b>> + '_ {
-        let creates = self.creates.iter().map(|claim| ClaimStep::Create(claim));
+        let creates = self.creates.iter().map(|claim| match self.reclaims.contains(&claim.bucket) {
+            true => ClaimStep::Reclaim(claim),
+            false => ClaimStep::Create(claim),
+        });
         let skeletons = self.skeletons.iter().map(|new| ClaimStep::Skeleton(*new));
         creates.chain(skeletons).chain(self.destroys.iter().map(|destroy| ClaimStep::Destroy(destroy)))
     }
@@ -183,6 +201,8 @@ pub type Conflicts<'b> = HashMap<&'b Bucket<'b>, Conflict<'b>>;
 #[derive(Clone, Copy)]
 pub enum ClaimStep<'b> {
     Create(&'b Claim<'b>),
+    /// Takes a name that is kept back.
+    Reclaim(&'b Claim<'b>),
     /// Takes the skeleton of a new name.
     Skeleton(NewSkeleton<'b>),
     /// Marks an existing claim to be destroyed or replaced.
@@ -192,14 +212,14 @@ pub enum ClaimStep<'b> {
 impl<'b> ClaimStep<'b> {
     pub fn op(self) -> Op {
         match self {
-            ClaimStep::Create(_) | ClaimStep::Skeleton(_) => Op::Create,
+            ClaimStep::Create(_) | ClaimStep::Reclaim(_) | ClaimStep::Skeleton(_) => Op::Create,
             ClaimStep::Destroy(_) => Op::Destroy,
         }
     }
 
     pub fn bucket(self) -> &'b Bucket<'b> {
         match self {
-            ClaimStep::Create(claim) => &claim.bucket,
+            ClaimStep::Create(claim) | ClaimStep::Reclaim(claim) => &claim.bucket,
             ClaimStep::Skeleton(new) => new.bucket,
             ClaimStep::Destroy(destroy) => &destroy.bucket,
         }

@@ -105,7 +105,8 @@ fn settle_one(call: &CellCall, lease: Uuid, ending: Ending, deadline: Instant) -
         let _waits = LockWaits::until(deadline.max(Instant::now() + LEASE_LOCK_TIMEOUT));
         let (may_wait, around) = (deadline > Instant::now(), tables.surroundings());
         let claim_lock_timeout_ms = CLAIM_LOCK_TIMEOUT_MS;
-        let to_end = ToEnd { leases: &[lease], ending, may_wait, claim_lock_timeout_ms, around };
+        let leases = &[lease];
+        let to_end = ToEnd { leases, ending, may_wait, claim_lock_timeout_ms, around, is_forced: false };
         match end_leases(call, to_end) {
             Ok(1) => return Ok(LeaseEnd::Now),
             // Another cell's lease must look like an unknown one, even while that cell is settling it.

@@ -109,7 +109,8 @@ fn settle_list(call: &CellCall, list: &[Uuid], ending: Ending) -> Vec<(Uuid, Set
         let free = LEASE_TABLES.of(call).lock_free(call.connection, list, call.cell_id);
         if !free.is_empty() {
             let (may_wait, claim_lock_timeout_ms) = (true, NO_WAIT_MS);
-            end_leases(call, ToEnd { leases: &free, ending, may_wait, claim_lock_timeout_ms, around })?;
+            let leases = free.as_slice();
+            end_leases(call, ToEnd { leases, ending, may_wait, claim_lock_timeout_ms, around, is_forced: false })?;
         }
         Ok::<_, ClaimsError>(free.into_iter().collect())
     };

@@ -181,7 +181,7 @@ impl LeaseWait {
         let call = request.call;
         // The attempt raises the error of a payload that is too large.
         let Ok((reduced, probed)) = conflicts::probe(request) else { return Seen::Attempt };
-        let Probed { existing, is_lease_busy, mut conflicts } = probed;
+        let Probed { existing, is_lease_busy, mut conflicts, .. } = probed;
         let request = reduced.as_ref().unwrap_or(request);
         if existing.is_some() || is_lease_busy {
             return Seen::Attempt;

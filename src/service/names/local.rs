@@ -1,10 +1,11 @@
 //! Statements that change the profile of a bucket type and all its names, and statements that reserve names.
 
-use claims_model::{Claim, NOBODY};
+use claims_model::{Bucket, Claim, NOBODY};
 
 use super::tables::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};
-use crate::kernel::sql_text::said;
+use crate::kernel::sql_text::{is_row, said};
 use crate::kernel::tables::Local;
+use crate::service::claims::BucketRow;
 use crate::service::claims::local::claims;
 use crate::service::feed::actor;
 use pg::clock::Moment;
@@ -54,6 +55,13 @@ query! {
                    FROM change c) p
           GROUP BY p.place, p.op, p.old_cell_id, p.new_cell_id, p.portion ORDER BY p.place, p.old_cell_id, p.new_cell_id, p.portion");
     fn rename_reserved(bucket_type: i32, old: &[&str], new: &[&str], displays: Vec<Option<&str>>) = [Statement] rename!("reservations");
+    /// Deletes names of nobody that are kept back until `now` or less.
+    fn purge(now: Moment, most: i64) -> Vec<BucketRow> = [Statement] concat!(
+        "WITH over AS MATERIALIZED (
+             SELECT c.bucket_value, c.bucket_type FROM claims.claims c WHERE c.creator_id = -1 AND c.status = 5 AND c.available_at <= :now
+              LIMIT :most FOR UPDATE SKIP LOCKED)
+         DELETE FROM claims.claims c USING over o WHERE ", is_row!("c.bucket_value", "c.bucket_type", "o.bucket_value", "o.bucket_type"),
+        " RETURNING c.bucket_type, c.bucket_value");
     fn put_reservations(bucket_type: i32, names: &[&str], displays: Vec<Option<&str>>, reason: &str, reserved_by: &str, at: Moment) = [Statement]
         "INSERT INTO claims.reservations (bucket_type, bucket_value, display_value, reason, reserved_by, reserved_at)
          SELECT :bucket_type, n.bucket_value, n.display_value, :reason, :reserved_by, :at
@@ -61,13 +69,14 @@ query! {
 }
 
 scan! {
-    fn names(bucket_type: i32) -> NameRow = [Statement]
+    /// Passes over names whose time to be kept back is over.
+    fn names(bucket_type: i32, now: Moment) -> NameRow = [Statement]
         "SELECT c.bucket_value, c.display_value,
                 CASE WHEN c.status = 4
                      THEN coalesce((SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid), c.creator_id)
                      ELSE c.creator_id END AS cell_id,
-                c.status <> 1 AS is_leased
-           FROM claims.claims c WHERE c.bucket_type = :bucket_type";
+                c.status NOT IN (1, 5) AS is_leased
+           FROM claims.claims c WHERE c.bucket_type = :bucket_type AND (c.status <> 5 OR c.available_at > :now)";
 }
 
 impl NameTables for Local {
@@ -75,8 +84,8 @@ impl NameTables for Local {
         lock(connection);
     }
 
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName)) {
-        names(connection, bucket_type, &mut |row| {
+    fn each_name(&self, connection: &Connection, bucket_type: i32, now: Moment, each: &mut dyn FnMut(StoredName)) {
+        names(connection, bucket_type, now, &mut |row| {
             each(StoredName {
                 value: row.bucket_value,
                 display: row.display_value,
@@ -97,6 +106,10 @@ impl NameTables for Local {
             rename_reserved(connection, bucket_type, &old, &new, displays);
         }
         Vec::new()
+    }
+
+    fn purge_over(&self, connection: &Connection, now: Moment, limit: i64) -> Vec<Bucket<'static>> {
+        purge(connection, now, limit).into_iter().map(Bucket::from).collect()
     }
 
     fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy) {

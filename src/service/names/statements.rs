@@ -13,7 +13,8 @@ query! {
     pub fn reserved_among(bucket_type: i32, names: &[&str]) -> Vec<String> = [Latest Anywhere]
         "SELECT r.bucket_value FROM claims.reservations r WHERE r.bucket_type = :bucket_type AND r.bucket_value = ANY (:names)";
     fn free_reserved(bucket_type: i32, names: &[String]) = [Statement Anywhere]
-        "DELETE FROM claims.claims c WHERE c.bucket_value = ANY (:names) AND c.bucket_type = :bucket_type AND c.creator_id = -1";
+        "DELETE FROM claims.claims c WHERE c.bucket_value = ANY (:names) AND c.bucket_type = :bucket_type AND c.creator_id = -1
+            AND c.status = 1";
     fn delete_reservations(bucket_type: i32, names: &[&str]) -> Vec<String> = [Statement Anywhere]
         "DELETE FROM claims.reservations r WHERE r.bucket_type = :bucket_type AND r.bucket_value = ANY (:names) RETURNING r.bucket_value";
 }

@@ -4,6 +4,7 @@
 use claims_model::{Bucket, Claim, Reference};
 
 use crate::kernel::tables::{Door, Local};
+use pg::clock::Moment;
 use pg::spi::Connection;
 
 pub struct StoredName {
@@ -69,11 +70,14 @@ pub trait NameTables: Sync {
     fn lock_names(&self, connection: &Connection, bucket_type: i32);
 
     /// Passes all names of a type to `each`, as committed now, in no order.
-    fn each_name(&self, connection: &Connection, bucket_type: i32, each: &mut dyn FnMut(StoredName));
+    fn each_name(&self, connection: &Connection, bucket_type: i32, now: Moment, each: &mut dyn FnMut(StoredName));
 
     /// Renames claims and reserved names. With `tells`, records the changes in the change feed if the same statement can. Returns
     /// the changes that the caller must still record.
     fn rename(&self, connection: &Connection, bucket_type: i32, renamings: &[Renaming], tells: bool) -> Vec<Renamed>;
+
+    /// Deletes at most `limit` names whose time to be kept back is over, and returns them. Skips those that another transaction has locked.
+    fn purge_over(&self, connection: &Connection, now: Moment, limit: i64) -> Vec<Bucket<'static>>;
 
     /// Reserves names of one type. A claimed name is a unique violation.
     fn reserve(&self, connection: &Connection, bucket_type: i32, names: &[&Reserved], reserved_by: &ReservedBy);

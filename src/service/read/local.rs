@@ -8,6 +8,7 @@ use pgrx::Uuid as PgUuid;
 use super::tables::RecordTables;
 use crate::kernel::direct::layouts::{CLAIMS, claim};
 use crate::kernel::error::known_or_raised;
+use crate::kernel::sql_text::of_subject;
 use crate::kernel::tables::Local;
 use crate::service::claims::{
     BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, SubjectPlace, bucket_key_parts, read_page, values_by_type,
@@ -104,11 +105,10 @@ query! {
 const TRANSFER_INDEX: &str = "claims.cell_transfers (transfer_uuid)";
 
 scan! {
-    /// Passes at most `most` owned claims of a subject before a position, newest first, with the cells under which they are stored.
+    /// Passes at most `most` owned claims of a subject and names of it that are kept back, before a position, newest first, with the cells under
+    /// which they are stored, or which have given them up.
     fn claims_of(subject_type: i32, subject_id: &str, at: Moment, bucket_type: i32, bucket_value: &str, most: i64) -> StoredClaim = [Caller] concat!(
-        columns!("c.creator_id"), "c.subject_type = :subject_type AND c.subject_id = :subject_id AND c.status IN (1, 3, 4) AND c.creator_id <> -1
-           AND (c.created_at, c.bucket_type, c.bucket_value) < (:at, :bucket_type, :bucket_value)
-         ORDER BY c.created_at DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most");
+        columns!("coalesce(c.given_up_by, c.creator_id)"), of_subject!());
 }
 
 /// Returns a claim that was found by its key.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use claims_model::transfer::TransferState;
 
 use super::errors::TransferError;
+use super::rights::{self, MovedRights};
 use super::tables::{TRANSFER_TABLES, Transfer};
 use super::transfers::TransferProgress;
 use super::{has_passed, perform};
@@ -108,12 +109,26 @@ fn release(
         waiters::settled_unknown();
     }
     let held = transfer.held - released;
+    let has_rights = held == 0 && transfer.cell_id == transfer.to_cell && !move_rights(call, transfer, deadline);
     if is_whole_pass && after.is_none() && seen == 0 && held > 0 {
         return Err(TransferError::Damaged { transfer: transfer.uuid, held }.into());
     }
-    let state = if held == 0 { done } else { going_on };
+    let is_done = held == 0 && !has_rights;
+    let state = if is_done { done } else { going_on };
     let after = after.filter(|_| held > 0);
     let progress = TransferProgress { state, changed: released, other: moved(released), after: after.as_ref() };
     TRANSFER_TABLES.of(call).record_released(call.connection, transfer, &progress);
-    Ok((released, held == 0))
+    Ok((released, is_done))
+}
+
+/// Moves the right to names that are kept back to the new cell, step by step. Returns whether none is left; names whose rows are locked are left
+/// for the next call.
+fn move_rights(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> bool {
+    loop {
+        let MovedRights { found, moved } = rights::move_some(call, transfer);
+        if found == 0 || moved == 0 || has_passed(deadline) {
+            return found == 0;
+        }
+        pgrx::check_for_interrupts!();
+    }
 }

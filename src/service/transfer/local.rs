@@ -105,6 +105,13 @@ query! {
         which "p.is_held"
         still "c.status = 4 AND c.lease_uuid IS NOT DISTINCT FROM :transfer"
         set "creator_id = :cell_id, status = 1, lease_uuid = NULL");
+    /// Ids of subjects are compared without their types: a lease more is only waited for.
+    fn reclaims(transfer: Uuid, from_cell: i64, is_whole: bool) -> i64 = [Latest]
+        "SELECT count(*) FROM claims.claims c JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
+          WHERE c.creator_id = -1 AND c.status = 6 AND l.creator_id = :from_cell
+            AND (:is_whole OR EXISTS (SELECT FROM jsonb_array_elements(l.payload -> 'create_records') r (record)
+                                        JOIN claims.transfer_subjects s ON s.subject_id = r.record #>> '{subject,id}'
+                                       WHERE s.transfer_uuid = :transfer))";
     /// Records that all claims that a transfer holds have moved from a cell to another one. Reads all claims of the cell under which they are
     /// stored.
     fn record_moved(
@@ -135,6 +142,10 @@ impl TransferTables for Local {
 
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
         release(connection, Moment::now(), transfer.cell_id, StepStart::of(transfer, after)).into()
+    }
+
+    fn count_reclaims(&self, connection: &Connection, transfer: &Transfer) -> i64 {
+        reclaims(connection, transfer.uuid, transfer.from_cell, transfer.is_whole)
     }
 
     fn tell_moved(

@@ -7,6 +7,7 @@ pub mod errors;
 mod finish;
 mod local;
 mod prepare;
+mod rights;
 mod switch;
 mod tables;
 pub mod transfers;

@@ -150,6 +150,10 @@ fn pass(call: &Call, transfer: &Transfer, deadline: Option<Instant>) -> Result<P
         }
         pgrx::check_for_interrupts!();
     }
+    if after.is_none() {
+        // The new claims of these leases are the transfer's, too.
+        skipped += TRANSFER_TABLES.of(call).count_reclaims(call.connection, transfer);
+    }
     seal = seal.filter(|seal| whole::is_unbroken(call.connection, transfer, seal));
     let has_all = after.is_none() && skipped == 0 && (seal.is_some() || !transfer.is_whole);
     let state = if has_all { TransferState::Prepared } else { TransferState::Preparing };

@@ -145,6 +145,9 @@ pub trait TransferTables: Sync {
     /// Runs one step of making the claims that the transfer holds ACTIVE, at the cell where they are.
     fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
 
+    /// Returns how many names that are kept back leases of the transfer's cell reclaim for its subjects: claims that it does not see yet.
+    fn count_reclaims(&self, connection: &Connection, transfer: &Transfer) -> i64;
+
     /// Returns the transactions of other sessions that have changed claims or modes, on all nodes.
     fn open_writers(&self, connection: &Connection, cell_id: i64) -> Result<OpenWriters, ClaimsError>;
 

@@ -1,7 +1,8 @@
 //! Corrects claims at the service: replaces a claim by one statement, so that a bucket is never free between two statements.
 
 use claims_model::lookalike::{NewSkeleton, skeletons};
-use claims_model::verify::{Discrepancy, Outcome};
+use claims_model::quarantine::KeptName;
+use claims_model::verify::{ClaimState, Discrepancy, Outcome};
 use claims_model::{Bucket, Claim};
 use pgrx::PgSqlErrorCode as Code;
 use pgrx::datum::Interval;
@@ -14,8 +15,10 @@ use crate::kernel::attribution;
 use crate::kernel::call::CellCall;
 use crate::service::audit;
 use crate::service::audit::AuditedName;
+use crate::service::claims::kept::{self, Right};
 use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, EndedSkeletons, Ending, Owner, SKELETON_TABLES};
 use crate::service::feed::{self, Change, ChangeSet};
+use crate::service::quarantine::{Given, asking, keep_skeletons};
 use pg::clock::Moment;
 use pg::settings::LockWaits;
 use pg::subtransaction::{Undone, in_one};
@@ -102,7 +105,11 @@ fn correct_all(call: &CellCall, around: Surroundings, findings: &[&Finding]) -> 
     let extra: Vec<&Actual> = of(Discrepancy::Extra).filter_map(|finding| finding.actual.as_ref()).collect();
     let different: Vec<(&Actual, &Claim)> =
         of(Discrepancy::Different).filter_map(|finding| finding.actual.as_ref().zip(finding.expected)).collect();
-    let missing: Vec<&Claim> = of(Discrepancy::Missing).filter_map(|finding| finding.expected).collect();
+    let expected = |reclaims: bool| {
+        let meant = of(Discrepancy::Missing).filter(move |finding| finding.reclaims() == reclaims);
+        meant.filter_map(|finding| finding.expected).collect::<Vec<&Claim>>()
+    };
+    let (missing, kept) = (expected(false), expected(true));
 
     let parts = |buckets: Vec<&Bucket>| match buckets.is_empty() {
         true => Vec::new(),
@@ -110,16 +117,39 @@ fn correct_all(call: &CellCall, around: Surroundings, findings: &[&Finding]) -> 
     };
     let mut corrected = 0;
     for part in parts(extra.iter().map(|actual| &actual.claim.bucket).collect()) {
-        corrected += statements::remove(call.connection, &part.iter().map(|at| extra[*at]).collect::<Vec<_>>());
+        corrected += give_up(call, &part.iter().map(|at| extra[*at]).collect::<Vec<_>>());
     }
     free_skeletons(call, extra.iter().map(|actual| &actual.claim.bucket));
+    let given_up = Given::up(&call.catalog, extra.iter().map(|actual| &actual.claim.bucket).collect());
+    keep_skeletons(call, &call.catalog.types, given_up.kept.iter().copied());
     for part in parts(different.iter().map(|(_, claim)| &claim.bucket).collect()) {
         corrected += statements::replace(call.connection, &part.iter().map(|at| different[*at]).collect::<Vec<_>>());
     }
     if !missing.is_empty() {
         corrected += CLAIM_TABLES.of(call).add(call.connection, call.cell_id, &missing, around);
     }
-    corrected == findings.len() && take_skeletons(call, missing.iter().map(|claim| &claim.bucket))
+    for claim in &kept {
+        let right = Right::of(call.cell_id, call.catalog.reclaim(claim.bucket.bucket_type));
+        corrected += kept::reclaim_now(call.connection, call.cell_id, claim, right);
+    }
+    let new = missing.iter().chain(&kept);
+    corrected == findings.len() && take_skeletons(call, new.map(|claim| &claim.bucket))
+}
+
+/// Deletes claims, or keeps their names back where their types have a quarantine. Returns the number of those that have not changed since
+/// they were read.
+fn give_up(call: &CellCall, claims: &[&Actual]) -> usize {
+    let type_of = |actual: &Actual| actual.claim.bucket.bucket_type;
+    let is_kept = |actual: &&Actual| call.catalog.quarantines.contains_key(&type_of(actual));
+    let (mut kept, freed): (Vec<&Actual>, Vec<&Actual>) = claims.iter().copied().partition(is_kept);
+    kept.sort_by_key(|actual| type_of(actual));
+    let at = Moment::now();
+    let keep = |part: &[&Actual]| {
+        let end = call.catalog.available_at(type_of(part[0]), at).unwrap_or(at);
+        statements::keep_back(call.connection, part, at, end)
+    };
+    let kept: usize = kept.chunk_by(|one, other| type_of(one) == type_of(other)).map(keep).sum();
+    kept + if freed.is_empty() { 0 } else { statements::remove(call.connection, &freed) }
 }
 
 /// Takes the skeletons of names whose types refuse confusable names. Returns whether all of them were free.
@@ -141,7 +171,12 @@ fn free_skeletons<'b>(call: &CellCall, buckets: impl Iterator<Item = &'b Bucket<
 fn rival_of(call: &CellCall, recent: Interval, expected: &Claim) -> (Outcome, Option<Actual>) {
     let bucket = &expected.bucket;
     let mut now = VERIFICATION_TABLES.of(call).actual_on(call.connection, &[bucket], recent);
-    match now.remove(bucket).map(|actual| (actual.state_for(call.cell_id), actual)) {
+    match now.remove(bucket).map(|actual| (actual.state_for_claim(&asking(call, expected, Moment::now())), actual)) {
+        Some((ClaimState { kept: Some(name), .. }, actual)) => match name {
+            KeptName { may_be_had: true, is_leased: false, .. } => (Outcome::Busy, None),
+            KeptName { may_be_had: true, .. } => (Outcome::Leased, None),
+            _ => (Outcome::Quarantined, Some(actual)),
+        },
         Some((state, actual)) if state.reserved => (Outcome::Reserved, Some(actual)),
         Some((state, actual)) if !state.own && !state.in_transfer => (Outcome::HeldByOther, Some(actual)),
         Some((state, _)) if state.leased => (Outcome::Leased, None),

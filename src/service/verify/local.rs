@@ -26,7 +26,8 @@ macro_rules! columns {
                 c.updated_at <= clock_timestamp() + interval '1 minute' AND c.updated_at > clock_timestamp() - :recent AS is_recent,
                 CASE WHEN c.status = 4
                      THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
-                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id"
+                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id,
+                c.given_up_by, c.available_at, CASE WHEN c.status = 6 THEN -1::bigint END AS reclaiming_cell"
     };
 }
 

@@ -4,6 +4,7 @@ use claims_model::{Bucket, Claim};
 use uuid::Uuid;
 
 use super::tables::Actual;
+use crate::service::claims::kept;
 use crate::service::claims::{NewClaims, types_and_names};
 use pg::clock::Moment;
 use pg::query::query;
@@ -44,4 +45,12 @@ pub fn remove(connection: &Connection, claims: &[&Actual]) -> usize {
     let (types, values) = types_and_names(&buckets);
     let (uuids, cells): (Vec<Uuid>, Vec<i64>) = claims.iter().map(|read| (read.uuid, read.cell_id)).unzip();
     remove_read(connection, &types, &values, &uuids, &cells)
+}
+
+/// Keeps back the names of claims, all of one type. Returns the number of those that have not changed since they were read.
+pub fn keep_back(connection: &Connection, claims: &[&Actual], at: Moment, available_at: Moment) -> usize {
+    let Some(first) = claims.first() else { return 0 };
+    let values: Vec<&str> = claims.iter().map(|read| &*read.claim.bucket.value).collect();
+    let (uuids, cells): (Vec<Uuid>, Vec<i64>) = claims.iter().map(|read| (read.uuid, read.cell_id)).unzip();
+    kept::keep_read(connection, first.claim.bucket.bucket_type, &values, &uuids, &cells, at, available_at)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use claims_model::quarantine::{Asking, KeptBack};
 use claims_model::source_range::SourceRange;
 use claims_model::verify::ClaimState;
 use claims_model::{Bucket, Claim, NOBODY, Reference};
@@ -9,6 +10,8 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use crate::kernel::tables::{Door, Local};
+use crate::service::claims::kept_back;
+use pg::clock::Moment;
 use pg::query::{Record, record};
 use pg::spi::{Connection, Row};
 
@@ -23,13 +26,28 @@ pub struct Actual {
     pub recent: bool,
     /// The cell at the other end of the transfer that holds it, if any.
     pub other_cell_id: Option<i64>,
+    /// The name is kept back, and no claim.
+    pub kept: Option<KeptBack>,
 }
 
 impl Actual {
+    /// Returns the state of the claim for a cell that expects none.
     pub fn state_for(&self, cell_id: i64) -> ClaimState {
         let (own, reserved) = (self.cell_id == cell_id, self.cell_id == NOBODY);
         let in_transfer = self.other_cell_id == Some(cell_id);
-        ClaimState { own, reserved, leased: self.leased, recent: self.recent, in_transfer }
+        let kept = self.kept.map(|kept| kept.for_destroy(cell_id));
+        ClaimState { own, reserved, leased: self.leased, recent: self.recent, in_transfer, kept }
+    }
+
+    /// Returns the state of the claim for a cell that expects it.
+    pub fn state_for_claim(&self, by: &Asking) -> ClaimState {
+        let kept = self.kept.map(|kept| kept.for_create(&self.claim.subject, by));
+        ClaimState { kept, ..self.state_for(by.cell_id) }
+    }
+
+    /// Returns whether the name was kept back, and everybody can have it now.
+    pub fn is_over(&self, now: Moment) -> bool {
+        self.kept.is_some_and(|kept| kept.is_over(now.0) && kept.reclaiming_cell.is_none())
     }
 }
 
@@ -48,6 +66,9 @@ record! {
         is_leased: bool,
         is_recent: bool,
         other_cell_id: Option<i64>,
+        given_up_by: Option<i64>,
+        available_at: Option<Moment>,
+        reclaiming_cell: Option<i64>,
     }
 }
 
@@ -67,6 +88,7 @@ impl Record for Actual {
             leased: row.status != 1 || row.is_leased,
             recent: row.is_recent,
             other_cell_id: row.other_cell_id,
+            kept: kept_back(row.given_up_by, row.available_at, row.reclaiming_cell),
         }
     }
 }

@@ -15,7 +15,7 @@ import time
 
 CALLS = {"begin_update_text": "begin", "commit_unflushed": "settle", "commit_update": "settle", "rollback_update": "settle", "settle_leases": "settle_list",
          "lease_outcome": "outcomes", "list_leases": "list", "present_epoch": "epoch", "set_config": "limit", "digest_records": "digest",
-         "name_holder": "holder"}
+         "name_holders": "holder"}
 MIB = 1024 * 1024
 FLOOD = 64 * 1024
 
@@ -278,7 +278,7 @@ def right(name, values):
     if name == "list":
         return 4, []
     if name == "holder":
-        return 4, []
+        return 5, []
     if name == "digest":
         return 2, [["0", "00" * 40]]
     return 1, [["t"]]

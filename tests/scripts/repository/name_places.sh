@@ -47,9 +47,10 @@ expect 'erase_name returns the places of the document' \
 name=a-name-to-be-forgotten
 sql "SET claims.audit = 'all'; SET claims.change_feed = on; SET claims.context = 'a test';
   SELECT claims.add_bucket_type(100, 'HANDLES', 'casefold', 'reject');
+  SELECT claims.reserve_names('HANDLES', '{${name^^},kept}', 'a test'), claims.unreserve_names('HANDLES', '{$name}', 'a test');
+  SELECT claims.set_quarantine('HANDLES', '1 day', 'a test');
   SELECT claims.commit_update(1, claims.begin_update(1, '[{\"bucket\": {\"type\": \"HANDLES\", \"value\": \"${name^^}\"}, \"subject\": {\"type\": \"USER\", \"id\": 1}, \"source\": {\"type\": \"RAILS_TABLE_USERS\", \"id\": 1}}]'));
-  SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[{\"bucket\": {\"type\": \"HANDLES\", \"value\": \"$name\"}}]'));
-  SELECT claims.reserve_names('HANDLES', '{${name^^},kept}', 'a test'), claims.unreserve_names('HANDLES', '{$name}', 'a test')" >/dev/null
+  SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[{\"bucket\": {\"type\": \"HANDLES\", \"value\": \"$name\"}}]'))" >/dev/null
 kept() {
   sql "DO \$\$ DECLARE t regclass; n bigint; found text := ''; BEGIN
          FOR t IN SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind = 'r' ORDER BY relname LOOP
@@ -57,7 +58,7 @@ kept() {
            IF n > 0 THEN found := found || t || ' '; END IF;
          END LOOP; RAISE INFO 'in: %', found; END \$\$" 2>&1 | sed -n 's/^.*INFO:  in: //p'
 }
-expect 'before' "$(kept)" 'claims.admin_log claims.audit_log claims.change_sets '
+expect 'before' "$(kept)" 'claims.admin_log claims.audit_log claims.change_sets claims.claims claims.skeletons '
 sql "SELECT * FROM claims.erase_name('HANDLES', '${name^}', 'a test')" >/dev/null
 expect 'afterwards no table has it, in any spelling' "$(kept)" ''
 expect 'the names beside it stay' "$(sql "SELECT count(*) FROM claims.admin_log WHERE arguments::text LIKE '%kept%'")" 1

@@ -130,7 +130,9 @@ CEILINGS = {
     "functions with six or more parameters": 9,
     "columns read by number": 2,
     "parameters of statements by number": 8,
-    "statements that write claims": 10,
+    # Two write names that are kept back: one turns a claim into such a name, one changes the right to it, its time, and the lease that reclaims it.
+    # A lease that reclaims it does not touch the columns of a claim, so that a rollback leaves the name as it was.
+    "statements that write claims": 12,
     "names of types declared more than once": 3,
     "lines of code": 45463,
 }

@@ -62,6 +62,10 @@ act shared erase_name '{"bucket_type": "HANDLES"}' '{"rows": 0}' "SELECT claims.
 act shared forget_erasure_key '{}' - "SELECT claims.forget_erasure_key(:why)"
 act shared reserve_names '{"bucket_values": ["Root", "More"]}' '{"reserved": 1}' "SELECT claims.reserve_names('HANDLES', '{Root,More}', :why)"
 act shared unreserve_names '{"bucket_type": "HANDLES", "bucket_values": ["Root", "Nobody"]}' '{"freed": 1}' "SELECT claims.unreserve_names('HANDLES', '{Root,Nobody}', :why)"
+act shared set_quarantine '{"bucket_type": "HANDLES", "keep_for": "1 day", "reclaim": "cell"}' - "SELECT claims.set_quarantine('HANDLES', '1 day', :why, 'cell')"
+act shared release_quarantine '{"bucket_type": "HANDLES", "bucket_values": ["None"]}' '{"released": 0}' "SELECT claims.release_quarantine('HANDLES', '{None}', :why)"
+act shared hand_over '{"bucket_type": "HANDLES", "bucket_value": "Given", "to_cell": 3, "subject_type": "GROUP", "subject_id": "1", "source_type": "RAILS_TABLE_ROUTES", "source_id": "2"}' - "SELECT claims.hand_over('HANDLES', 'Given', 3, 'GROUP', '1', 'RAILS_TABLE_ROUTES', '2', :why)"
+at shared "DELETE FROM claims.claims WHERE bucket_value = 'Given'"
 leaves_nothing 'set_profile: a dry run' "SELECT * FROM claims.set_profile('HANDLES', 'casefold', 'a look')"
 act shared set_profile '{"bucket_type": "HANDLES", "profile": "casefold", "confusables": null}' '{"renamed": 2}' "SELECT * FROM claims.set_profile('HANDLES', 'casefold', :why, dry_run => false)"
 
@@ -120,7 +124,7 @@ act shared drop_unique '{"name": "email"}' '{"claims": 2}' "SELECT claims.drop_u
 
 # Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, what
 # turns on automatic mode, and internal functions.
-none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects purge_observations purge_uniques add_expiring remove_expiring automatic_here'
+none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects purge_observations purge_uniques purge_quarantine add_expiring remove_expiring automatic_here'
 internal='change_grants hold_slot_on_node change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places service_calls declare_unique claim_unique_values purge_given_up renew_generations'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # Found by name in the code; by a reason, or by rights of administrators only, in the catalog.

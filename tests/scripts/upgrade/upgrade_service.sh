@@ -6,7 +6,7 @@ OLD=1.0.0
 db=script_upgrade_service
 fresh_roles
 old_database() { old_service $db; }
-rows() { sql $db "SELECT (to_jsonb(c) - 'display_value')::text FROM claims.claims c UNION ALL SELECT NULL FROM claims.claim_leases ORDER BY 1; SELECT l FROM claims.claim_leases l; SELECT o FROM claims.lease_outcomes o ORDER BY 1"; }
+rows() { sql $db "SELECT (to_jsonb(c) - '{display_value,given_up_by,available_at}'::text[])::text FROM claims.claims c UNION ALL SELECT NULL FROM claims.claim_leases ORDER BY 1; SELECT to_jsonb(l) - '{context,cell_role}'::text[] FROM claims.claim_leases l; SELECT o FROM claims.lease_outcomes o ORDER BY 1"; }
 version() { sql $db "SELECT extversion FROM pg_extension WHERE extname = 'claims'"; }
 index() { sql $db "SELECT 'claims.claims_bucket'::regclass::oid"; }
 

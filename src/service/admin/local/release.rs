@@ -3,8 +3,9 @@
 use crate::kernel::sql_text::{is_row, said};
 use crate::kernel::tables::Local;
 use crate::service::admin::tables::ReleaseTables;
-use crate::service::claims::{OwnedName, OwnedRow};
+use crate::service::claims::{OwnedName, OwnedRow, kept};
 use crate::service::feed::actor;
+use pg::clock::Moment;
 use pg::query::query;
 use pg::spi::Connection;
 
@@ -23,9 +24,10 @@ macro_rules! release {
 
 query! {
     fn release(cell_id: i64, most: i64) -> usize = [Statement] release!();
-    /// Like [`release`], and returns the claims.
-    fn release_and_return(cell_id: i64, most: i64) -> Vec<OwnedRow> = [Statement]
-        concat!(release!(), " RETURNING c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id");
+    /// Locks claims of a cell that no lease holds. Skips those that another session has locked.
+    fn lock_free(cell_id: i64, most: i64) -> Vec<OwnedRow> = [Statement]
+        "SELECT c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id FROM claims.claims c
+          WHERE c.creator_id = :cell_id AND c.status = 1 LIMIT :most FOR UPDATE SKIP LOCKED";
     /// Like [`release`], and records the claims in the change feed as freed.
     fn release_and_tell(cell_id: i64, most: i64, actor: &str) -> Option<i64> = [Statement] concat!(
         "WITH gone AS (", release!(), " RETURNING c.bucket_type, c.bucket_value),
@@ -38,8 +40,10 @@ query! {
 }
 
 impl ReleaseTables for Local {
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64) -> Vec<OwnedName> {
-        release_and_return(connection, cell_id, limit).into_iter().map(OwnedName::from).collect()
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64, ends: &[(i32, Moment)]) -> Vec<OwnedName> {
+        let locked: Vec<OwnedName> = lock_free(connection, cell_id, limit).into_iter().map(OwnedName::from).collect();
+        kept::end_locked(connection, cell_id, &locked, ends);
+        locked
     }
 
     fn release_in_bulk(&self, connection: &Connection, cell_id: i64, limit: i64, tells: bool) -> Option<i64> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use claims_model::attribution::Attribution;
-use claims_model::{Bucket, Claim, Destroy, Reference};
+use claims_model::{Bucket, Claim, Destroy, NOBODY, Reference};
 use uuid::Uuid;
 
 use super::positions::{self, RowKey};
@@ -14,8 +14,9 @@ use crate::kernel::direct::layouts::{CLAIMS, LEASES, claim};
 use crate::kernel::tables::Local;
 use crate::service::claims::StoredOwner;
 use crate::service::claims::buckets::{BucketRow, NewClaims, values_by_type};
+use crate::service::claims::kept;
 use crate::service::claims::leases::NewLease;
-use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor};
+use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor, KEPT_BACK, ToKeep, kept_back};
 use crate::service::claims::statements::{self as shared, ClaimOrigin};
 use crate::service::claims::tables::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use pg::clock::Moment;
@@ -39,6 +40,9 @@ record! {
         is_active: bool,
         held_since: Option<Moment>,
         other_cell_id: Option<i64>,
+        given_up_by: Option<i64>,
+        available_at: Option<Moment>,
+        reclaiming_cell: Option<i64>,
     }
 }
 
@@ -79,7 +83,10 @@ query! {
                      ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END AS held_since,
                 CASE WHEN c.status = 4
                      THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
-                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id
+                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id,
+                c.given_up_by, c.available_at,
+                CASE WHEN c.status = 6
+                     THEN coalesce((SELECT l.creator_id FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid), -1) END AS reclaiming_cell
            FROM claims.claims c
           WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type";
 }
@@ -119,6 +126,7 @@ impl ClaimTables for Local {
                 source: Reference { type_id: row.source_type, id: row.source_id.into() },
                 lease_made_at: row.held_since,
                 other_cell_id: row.other_cell_id,
+                kept: kept_back(row.given_up_by, row.available_at, row.reclaiming_cell),
             };
             (Bucket { bucket_type, value: row.bucket_value.into() }, found)
         };
@@ -133,7 +141,7 @@ impl ClaimTables for Local {
         let found = direct::open([&CLAIMS], |[claims]| {
             claims.look_up(Reading::Statement, |rows| {
                 let owner = |bucket: &&Bucket| {
-                    let row = rows.find(key_of(bucket), |_| true)?;
+                    let row = rows.find(key_of(bucket), |row| row.get(claim::CREATOR_ID) != Some(NOBODY))?;
                     let subject = reference(&row, claim::SUBJECT_TYPE, claim::SUBJECT_ID)?;
                     let source = reference(&row, claim::SOURCE_TYPE, claim::SOURCE_ID)?;
                     let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
@@ -143,9 +151,11 @@ impl ClaimTables for Local {
             })
         });
         let owner = |found: FoundClaim| StoredOwner { subject: found.subject, source: found.source };
-        let by_statement =
-            || self.standing(connection, buckets).into_iter().map(|(bucket, found)| (bucket, owner(found)));
-        found.unwrap_or_else(|| by_statement().collect())
+        let by_statement = || {
+            let found = self.standing(connection, buckets).into_iter().filter(|(_, found)| found.kept.is_none());
+            found.map(|(bucket, found)| (bucket, owner(found))).collect()
+        };
+        found.unwrap_or_else(by_statement)
     }
 
     fn replace(&self, connection: &Connection, all: &EndedLeases, claims: &[(Uuid, &Claim)]) -> usize {
@@ -219,6 +229,22 @@ impl ClaimTables for Local {
         activated + shared::activate(connection, all, &at_positions(buckets, &others), held)
     }
 
+    fn keep_back(&self, connection: &Connection, all: &EndedLeases, names: &ToKeep) -> usize {
+        let ToKeep { held, buckets, available_at } = *names;
+        let (kept, others) = change_held(all, held, buckets, |table, row, _| {
+            let changes: [(usize, Value); 6] = [
+                (claim::CREATOR_ID, NOBODY.into()),
+                (claim::LEASE_UUID, None::<Uuid>.into()),
+                (claim::STATUS, KEPT_BACK.into()),
+                (claim::UPDATED_AT, all.at.into()),
+                (claim::GIVEN_UP_BY, row.get::<i64>(claim::CREATOR_ID).into()),
+                (claim::AVAILABLE_AT, available_at.into()),
+            ];
+            table.update(row, &changes)
+        });
+        kept + kept::keep_back(connection, all, &ToKeep { buckets: &at_positions(buckets, &others), ..*names })
+    }
+
     fn remove(&self, connection: &Connection, all: &EndedLeases, buckets: &[&Bucket], held: HeldFor) -> usize {
         let (removed, others) = change_held(all, held, buckets, |table, row, _| table.delete(row));
         removed + shared::remove(connection, all, &at_positions(buckets, &others), held)
@@ -262,7 +288,7 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
 }
 
 /// Returns the row of a claim that a lease creates, in the order of [`CLAIMS`].
-fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 13] {
+fn row_of(lease: &NewLease, claim: &Claim) -> [Value; 15] {
     new_row(claim, lease.cell_id, (Some(lease.uuid), HeldFor::Creating as i16), lease.made_at)
 }
 

@@ -32,7 +32,7 @@ pub fn replacement(by: &Claim, at: Moment) -> [(usize, Value); 10] {
 }
 
 /// Returns the row of a new claim, with the lease that holds it and its status, in the order of [`layouts::CLAIMS`](crate::kernel::direct::layouts::CLAIMS).
-pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Option<Uuid>, i16), at: Moment) -> [Value; 13] {
+pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Option<Uuid>, i16), at: Moment) -> [Value; 15] {
     let new = NewClaim::of(claim);
     [
         new.uuid.into(),
@@ -48,6 +48,9 @@ pub fn new_row(claim: &Claim, cell_id: i64, (lease, status): (Option<Uuid>, i16)
         at.into(),
         at.into(),
         new.display_value.into(),
+        // Only names that are kept back have these.
+        None::<i64>.into(),
+        None::<Moment>.into(),
     ]
 }
 

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::kernel::tables::Local;
 use crate::service::claims::skeletons::{self as shared, Bearing, SkeletonChange, is_reserved_in};
 use crate::service::claims::tables::SkeletonTables;
+use pg::clock::Moment;
 use pg::query::query;
 use pg::spi::Connection;
 
@@ -17,6 +18,14 @@ query! {
         "INSERT INTO claims.skeletons (skeleton, bucket_type, bucket_value, reserved)
          SELECT n.skeleton, n.bucket_type, n.bucket_value, n.bucket_value
            FROM unnest(:skeletons, :types, :names) AS n (skeleton, bucket_type, bucket_value)";
+    /// Deletes the skeletons of names that are kept back: of `name` itself, which this transaction has just taken from there, and of those whose time
+    /// is over.
+    fn drop_kept(skeleton: Uuid, bucket_type: i32, name: &str, now: Moment) = [Statement]
+        "DELETE FROM claims.skeletons s
+          WHERE s.skeleton = :skeleton AND s.bucket_type = :bucket_type AND s.reserved <> ''
+            AND (s.reserved = :name
+                 OR EXISTS (SELECT FROM claims.claims c
+                             WHERE c.bucket_type = s.bucket_type AND c.bucket_value = s.reserved AND c.status = 5 AND c.available_at <= :now))";
     /// Deletes skeletons of names that nobody has claimed, or only `name`, which this transaction has just claimed. They are left over if
     /// claims were deleted by hand.
     fn drop_unclaimed(skeleton: Uuid, bucket_type: i32, name: &str) = [Statement]
@@ -47,6 +56,9 @@ fn take(connection: &Connection, skeletons: &[NewSkeleton]) -> usize {
 impl SkeletonTables for Local {
     fn take_skeletons(&self, connection: &Connection, new: &[NewSkeleton], heals: bool) -> usize {
         if heals {
+            new.iter().for_each(|new| {
+                drop_kept(connection, new.skeleton.hash, new.skeleton.bucket_type, &new.bucket.value, Moment::now());
+            });
             new.iter().filter(|new| new.predecessor.is_none()).for_each(|new| drop_stale(connection, new));
         }
         let taken = take(connection, new);

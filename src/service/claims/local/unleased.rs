@@ -21,7 +21,7 @@ pub fn create(cell_id: i64, at: Moment, claim: &Claim) -> bool {
 }
 
 /// Returns the row of a new ACTIVE claim.
-fn row(claim: &Claim, cell_id: i64, at: Moment) -> [Value; 13] {
+fn row(claim: &Claim, cell_id: i64, at: Moment) -> [Value; 15] {
     new_row(claim, cell_id, (None, ACTIVE), at)
 }
 

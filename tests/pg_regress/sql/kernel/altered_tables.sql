@@ -13,9 +13,11 @@ SELECT t.calls_after_change('ALTER TABLE claims.cells ALTER role DROP NOT NULL; 
 SELECT t.calls_after_change('ALTER TABLE claims.bucket_types ALTER name DROP NOT NULL; UPDATE claims.bucket_types SET name = NULL WHERE id = 2',
       $$SELECT claims.begin_update(1, t.creates('c'))$$);
 -- columns of other types
-SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
+SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; ALTER EXTENSION claims DROP VIEW claims.quarantined_names;
+      DROP VIEW claims.records, claims.quarantined_names;
       ALTER TABLE claims.claims ALTER subject_id TYPE bytea USING subject_id::bytea', $$SELECT count(*) FROM claims.get_record('ROUTES', 'a')$$);
-SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; DROP VIEW claims.records;
+SELECT t.calls_after_change('ALTER EXTENSION claims DROP VIEW claims.records; ALTER EXTENSION claims DROP VIEW claims.quarantined_names;
+      DROP VIEW claims.records, claims.quarantined_names;
       ALTER TABLE claims.claims ALTER subject_id TYPE bytea USING subject_id::bytea',
       $$SELECT count(*) FROM claims.get_records('[{"type": 1, "value": "a"}]')$$);
 SELECT t.calls_after_change('ALTER TABLE claims.captured_tables ALTER queue TYPE bytea USING queue::bytea; CREATE TABLE t.altered (id int);

@@ -45,6 +45,7 @@ PLAUSIBLE = {
     "table_names": "'{app.free}'", ("declare_unique", "table_names"): "ARRAY['app.free'::regclass::oid]", ("find_duplicates", "table_names"): "ARRAY['app.free'::regclass::oid]", "column_name": "'name'", "conditions": "NULL", "max_claims": "1000",
     ("renew_generations", "table_name"): "'app.free'::regclass::oid",
     "context": "'a test'", "cell_role": "'app'", "subject_id": "'1'", ("erase_name", "bucket_value"): "'forgotten'",
+    "keep_for": "'1 day'", "reclaim": "'subject'", ("set_quarantine", "bucket_type"): "'MAILS'", ("hand_over", "bucket_value"): "'handed'", ("hand_over", "source_id"): "'1'",
 }
 
 STRINGS = ["''", "' '", "'x'", "'every_two'", "'0'", "'-1'", "'null'", "'[]'", "'{}'", "'\"'", "E'a\\nb'", "E'\\u0001'", "E'\\u202Eabc'", "'%s%n'", "'NaN'", "'1e400'",
