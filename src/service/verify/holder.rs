@@ -55,12 +55,12 @@ fn name_holders(
         let name =
             |(index, name): (usize, Option<String>)| arguments::required(name, &format!("bucket_values[{index}]"));
         let names = bucket_values.into_iter().enumerate().map(name).collect::<Result<Vec<_>, ClaimsError>>()?;
+        if let Some(cell_id) = cell_id {
+            access::act_for(&call.current_catalog(), cell_id)?;
+        }
         let former = cell_id.zip(subject_type).zip(subject_id);
         let former =
             former.map(|((cell_id, subject_type), subject_id)| FormerOwner { cell_id, subject_type, subject_id });
-        if let Some(former) = &former {
-            access::act_for(&call.current_catalog(), former.cell_id)?;
-        }
         name_holders_for(call, &bucket_type, &names, former.as_ref())
     })?;
     let row = |(ordinal, holder): (i32, Option<FoundHolder>)| {
