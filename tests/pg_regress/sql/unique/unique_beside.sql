@@ -44,6 +44,17 @@ INSERT INTO people VALUES (4, 'route', 'd');
 SELECT bucket_type, bucket_value, source_id FROM claims.records WHERE bucket_type = 'ROUTES';
 UPDATE people SET name = 'road', email = 'e' WHERE id = 4; SELECT t.claimed();
 DELETE FROM people WHERE id = 4; SELECT t.claimed(), (SELECT count(*) FROM claims.records WHERE bucket_type = 'ROUTES');
+-- begin_pending() sends the claimed name to a service, here in the same database, and leaves the unique value to the COMMIT
+DO $$ BEGIN EXECUTE format('CREATE SERVER regress_claims_unique FOREIGN DATA WRAPPER claims_service OPTIONS (host %L, port %L, dbname %L)',
+    current_setting('unix_socket_directories'), current_setting('port'), current_database()); END $$;
+CREATE USER MAPPING FOR PUBLIC SERVER regress_claims_unique OPTIONS (user 'postgres');
+BEGIN; INSERT INTO people VALUES (4, 'by hand', 'by hand');
+SELECT jsonb_path_query_array(create_records, '$[*].bucket.value') FROM claims.pending_batch();
+SELECT claims.begin_pending(1, 'regress_claims_unique') AS lease \gset
+COMMIT; SELECT claims.finish(1, 'regress_claims_unique', :'lease');
+SELECT t.claimed(), (SELECT string_agg(bucket_value || ' of ' || cell_id, ', ') FROM claims.records WHERE bucket_type = 'ROUTES');
+INSERT INTO guests VALUES (4, NULL, 'by hand'); DELETE FROM people WHERE id = 4; DROP SERVER regress_claims_unique CASCADE; SELECT t.claimed();
+SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[{"bucket": {"type": "ROUTES", "value": "by hand"}}]'));
 SELECT claims.unclaim_attribute('people', 'name');
 
 -- a session that has written a partition follows the owner of the partitioned table, whose code a condition is
