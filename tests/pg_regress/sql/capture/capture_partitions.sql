@@ -63,6 +63,11 @@ INSERT INTO app.parts VALUES (1, 'us', 'on 1'), (2, 'us', 'off'), (110, 'us', 'o
 SELECT * FROM t.pending();
 SELECT array_agg(r #>> '{bucket,value}') FROM jsonb_array_elements(claims.expected_records('RAILS_TABLE_USERS')) r; ROLLBACK;
 SELECT claims.claim_attribute('app.parts', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id', 'length(parts.name) > 1');
+-- a new owner can make partitions
+REVOKE EXECUTE ON FUNCTION claims.capture_row() FROM regress_claims_two; GRANT USAGE, CREATE ON SCHEMA app TO regress_claims_two;
+ALTER TABLE app.parts OWNER TO regress_claims_two; SET ROLE regress_claims_two;
+CREATE TABLE app.oceania PARTITION OF app.parts FOR VALUES IN ('oceania'); RESET ROLE;
+DROP TABLE app.oceania; ALTER TABLE app.parts OWNER TO CURRENT_USER; REVOKE ALL ON SCHEMA app FROM regress_claims_two;
 -- claim_attribute refuses a partition
 SELECT t.call($$SELECT claims.claim_attribute('app.us', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')$$);
 SELECT t.call($$SELECT claims.claim_attribute('app.us1', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id')$$);
