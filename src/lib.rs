@@ -2,7 +2,7 @@
 //!
 //! The extension has two sides. `service` runs in the shared database, `cell` in the database of each cell; `holds`
 //! runs in either. A call passes through the SQL function of its side, the rules in `claims-model`, the statements
-//! beside it or in `citus`, and PostgreSQL behind `pg`. docs/architecture.md has a diagram.
+//! beside it or in `citus`, and PostgreSQL behind `pg`. docs/internals/architecture.md has a diagram.
 #![deny(unsafe_code)]
 
 mod cell;

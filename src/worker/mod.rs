@@ -4,7 +4,7 @@
 //! several services starts one for each of them.
 //!
 //! They are optional: `claims.reconcile()` and the purging functions do the same when they are called.
-//! docs/cell/worker.md describes the jobs and their times.
+//! docs/cell/connection.md#the-background-worker describes the jobs and their times.
 
 mod attendance;
 mod committed_leases;

@@ -12,9 +12,9 @@ start_documented
 as postgres cell1 "ALTER DATABASE app SET claims.service_timeout = '20s'; ALTER DATABASE app SET claims.breaker_timeout = '20s'"
 as app cell1 "INSERT INTO routes (path) VALUES ('alpha')"
 
-# --- docs/service/audit.md: sessions that are connected already -----------------------------------------------------------------
+# --- docs/service/history.md: sessions that are connected already -----------------------------------------------------------------
 
-document=docs/service/audit.md
+document=docs/service/history.md
 connected() { as postgres service "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stays' AND datname = 'names'"; }
 mkfifo "$CLAIMS_TMP/stays"
 ( in_place service; PGUSER=cell_1 PGAPPNAME=stays PGPASSWORD=$CELL_PASSWORD PGHOST=127.0.0.1 psql -Xq <"$CLAIMS_TMP/stays" >/dev/null 2>&1 ) &

@@ -4,7 +4,7 @@ import re
 
 REFERENCE = "docs/reference.md"
 SECURITY = "docs/security.md"
-PROMISES = "docs/service/states-and-locks.md"
+PROMISES = "docs/internals/states-and-locks.md"
 # Sections that promise nothing: they explain, and name a test where they state what holds.
 WITHOUT_TESTS = {"Security", "What is not defended against", "The roles of a session", "Which check uses which role", "Where code runs, and what follows",
                  "What an owner of a server may do"}

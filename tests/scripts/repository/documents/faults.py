@@ -7,17 +7,17 @@ from check import load, problems
 
 # (kind, document, old text, new text, expected report); without an old text the new one is added at the end.
 DOCUMENTS = [
-    ("a promise in a table", "docs/service/states-and-locks.md", "| `purge_while_settling` |", "| |", "no test is named for “`purge_outcomes`”"),
-    ("a promise", "docs/service/states-and-locks.md", "transaction (`many_troubles.sql`).", "transaction.", "no test is named for “Crash.”"),
+    ("a promise in a table", "docs/internals/states-and-locks.md", "| `purge_while_settling` |", "| |", "no test is named for “`purge_outcomes`”"),
+    ("a promise", "docs/internals/states-and-locks.md", "transaction (`many_troubles.sql`).", "transaction.", "no test is named for “Crash.”"),
     ("a spec", "docs/service/waiting.md", ", `lease_wait_one_node.spec`", "", "lease_wait_one_node.spec: no document names it"),
     ("a link to a file", "README.md", None, "[x](docs/none.md)", "link to docs/none.md: no such file"),
     ("a link to a heading", "README.md", "(docs/errors.md)", "(docs/errors.md#none)", "link to docs/errors.md#none: no such heading"),
     ("a link to a heading of its own", "docs/operations.md", "(#with-citus)", "(#with-citrus)", "link to #with-citrus: no such heading"),
     ("a link whose text is another file", "README.md", "[`examples/python/claim.py`]", "[examples/python/claims.py]", "link text examples/python/claims.py: no such file"),
     ("a heading that links lead to", "docs/operations.md", "## Leases that stay", "## Stuck leases", "#leases-that-stay: no such heading"),
-    ("a file", "docs/architecture.md", None, "`src/service/lease/none.rs`", "src/service/lease/none.rs: no such file"),
-    ("a folder", "docs/architecture.md", None, "`src/none/`", "src/none/: no such file"),
-    ("a file in a picture", "docs/architecture.md", "src/service/lease/begin.rs", "src/service/lease/start.rs", "src/service/lease/start.rs: no such file"),
+    ("a file", "docs/internals/architecture.md", None, "`src/service/lease/none.rs`", "src/service/lease/none.rs: no such file"),
+    ("a folder", "docs/internals/architecture.md", None, "`src/none/`", "src/none/: no such file"),
+    ("a file in a picture", "docs/internals/architecture.md", "src/service/lease/begin.rs", "src/service/lease/start.rs", "src/service/lease/start.rs: no such file"),
     ("a file by its name", "docs/cell/recovery.md", None, "`none_such.sh`", "none_such.sh: no such file"),
     ("a target of make", "CONTRIBUTING.md", "`make test-rust`", "`make test-crates`", "make test-crates: no such target"),
     ("a target of make in a block", "README.md", "make demo ", "make show ", "make show: no such target"),
@@ -37,7 +37,7 @@ DOCUMENTS = [
     ("who may set", "docs/reference.md", "| 2000 | superuser", "| 2000 | everybody", "claims.max_batch_size: it can be set by superuser"),
     ("a statement without a test", "docs/security.md", " (`epochs.sql`)", "", "no test is named for “It can have an epoch"),
     ("a role's right without a test", "docs/security.md", "begin anything, read leases (`grant_read.sql`)", "begin anything, read leases", "no test is named for “begin anything"),
-    ("a test", "docs/service/states-and-locks.md", "(`commit_update.sql`, ", "(`commit_updates`, ", "commit_updates: no such test"),
+    ("a test", "docs/internals/states-and-locks.md", "(`commit_update.sql`, ", "(`commit_updates`, ", "commit_updates: no such test"),
     ("an environment variable", "CONTRIBUTING.md", "`TEST_JOBS`", "`TEST_TASKS`", "TEST_TASKS: nothing in the code has this name"),
     ("a word of the interface", "docs/errors.md", "`in_flight`", "`in_air`", "in_air: nothing in the code has this name"),
     ("an SQLSTATE", "docs/errors.md", "| 23505 | lease uuid … is in use", "| 23503 | lease uuid … is in use", "“lease uuid … is in use”: nothing raises it"),
@@ -47,8 +47,8 @@ DOCUMENTS = [
     ("an SQLSTATE of the overview", "docs/errors.md", "| 2F003 | text |", "| 2F004 | text |", "2F003 has no row in"),
     ("what check() finds", "docs/operations.md", "lease is outstanding and settled", "lease is settled twice", "check() can find “lease is outstanding and settled”"),
     ("what check() does not find", "docs/operations.md", "lease is outstanding and settled", "lease is settled twice", "“lease is settled twice”: check() finds no such thing"),
-    ("a word that is explained twice", "docs/architecture.md", "| probe | ", "| claim | ", "the glossary has “claim” twice"),
-    ("more words than one can learn", "docs/architecture.md", "| probe | ", "| one | x |\n| probe | ", "the glossary has 41 words, more than 40"),
+    ("a word that is explained twice", "docs/internals/architecture.md", "| probe | ", "| claim | ", "the glossary has “claim” twice"),
+    ("more words than one can learn", "docs/internals/architecture.md", "| probe | ", "| one | x |\n| probe | ", "the glossary has 41 words, more than 40"),
     ("what a version had", "CHANGELOG.md", "`claims.bucket_key`", "`claims.bucket_keys`", "claims.bucket_keys: never was"),
 ]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 MOST = 40
-TABLES = [("docs/decide.md", "Words"), ("docs/architecture.md", "Glossary")]
+TABLES = [("docs/decide.md", "Words"), ("docs/internals/architecture.md", "Glossary")]
 
 
 def words(tree):
