@@ -9,7 +9,7 @@
 /// - `"literal"`: a format string that names variables and constants in braces;
 /// - `("literal", arguments...)`: a format string and its arguments;
 /// - `{ expression }`: a `String`; DETAIL and HINT take an `Option<String>`, too. A message takes no expression, because
-///   `tests/scripts/repository/documents` reads the literals and compares them with `docs/errors.md`.
+///   `tests/scripts/repository/documents` reads the literals and compares them with `docs/error-messages.md`.
 macro_rules! text {
     ($code:tt: $message:tt $(, detail $detail:tt)? $(, hint $hint:tt)? $(,)?) => {
         $crate::kernel::error::text::Text {

@@ -1,5 +1,5 @@
 //! The change feed. With `claims.change_feed` on, each change of a claim's owner is recorded in its own transaction ([`record`]).
-//! Readers get it once no change can come before it any more ([`list`]). docs/service/history.md#the-change-feed describes the order and the
+//! Readers get it once no change can come before it any more ([`list`]). docs/internals/history.md describes the order and the
 //! locks.
 
 pub mod errors;

@@ -11,6 +11,7 @@ errcodes=$("$CLAIMS_BINDIR/pg_config" --sharedir)/errcodes.txt
 [ -e "$errcodes" ] || errcodes=$(pg_config --sharedir)/errcodes.txt
 
 expect 'the documents say what is' "$(python3 -B "$here/check.py" "$CLAIMS_ROOT" "$CLAIMS_TMP/catalog.json" "$errcodes")" ''
+expect 'the messages are those of the code' "$("$CLAIMS_ROOT/scripts/error-messages" --compare "$errcodes" 2>&1)" ''
 expect 'a fault of each kind is found' "$(python3 -B "$here/faults.py" "$CLAIMS_ROOT" "$CLAIMS_TMP/catalog.json" "$errcodes")" ''
 
 # --- measurements ---------------------------------------------------------------------------------------------------
