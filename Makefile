@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
-.PHONY: help all setup build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
+.PHONY: help all setup setup-build build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
   test-matrix chaos failover incidents bench fmt clean deb pgxn oci release-check
 
 help: ## Show this list
@@ -16,12 +16,16 @@ help: ## Show this list
 setup: ## Install what is missing: Debian packages, cargo-pgrx
 	@scripts/setup
 
+# Without what only tests need.
+setup-build:
+	@scripts/setup build
+
 all: build
 
 build: setup ## Build the extension into a private copy of PostgreSQL under target/
 	@scripts/build
 
-install: setup ## Install into the PostgreSQL that PG_CONFIG names
+install: setup-build ## Install into the PostgreSQL that PG_CONFIG names
 	@scripts/install
 
 demo: build ## Two cells and a shared database in throwaway clusters: a race, conflicts, crashes, recovery, a repair
@@ -60,14 +64,14 @@ test-checked: setup ## Run the tests on a PostgreSQL with assertions, which PG_C
 test-matrix: ## Run every test with PostgreSQL 15, 17 and 18, each in a Debian that has it; M="15 /opt/pgsql-16" picks some, and builds of yours
 	@scripts/test-matrix $(M)
 
-deb: build ## Make a Debian package for this PostgreSQL, in target/deb
+deb: setup-build ## Make a Debian package for this PostgreSQL, in target/deb
 	@scripts/deb
 
 pgxn: ## Make the source distribution for PGXN, in target/pgxn
 	@scripts/pgxn
 
 oci: PG_MAJOR := $(or $(PG_MAJOR),$(if $(PG_CONFIG),,18))
-oci: setup ## Make the contents of the extension's image (PG_MAJOR=18), in target/oci
+oci: setup-build ## Make the contents of the extension's image (PG_MAJOR=18), in target/oci
 	@scripts/oci-layout
 
 release-check: ## Run the checks before a release, besides make test and make test-matrix: bare machines, packages, the image, the incidents
