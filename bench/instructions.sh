@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # bench/instructions.sh CHECKOUT [CALL]: the instructions of one call with the extension of a checkout that is built, counted by callgrind. CALL is
-# begin (one new name; this if none is given), commit (begin and commit of one new name), destroy (the same, then begin and commit of its end),
-# get_record, or save (an automatic save in the database of the service). A backend runs alone (postgres --single), makes many calls and then more,
-# and the difference counts.
+# begin (one new name; this if none is given), commit (begin and commit of one new name), destroy (the same, then begin and commit of its end), kept
+# (like destroy, of a type whose names are kept back), get_record, or save (an automatic save in the database of the service). A backend runs alone
+# (postgres --single), makes many calls and then more, and the difference counts.
 . "$1/scripts/lib.sh"
 call=${2:-begin}
 CLAIMS_TARGET=$1/target
@@ -26,13 +26,13 @@ calls() {
     case $call in
     begin) echo "SELECT $begin" ;;
     commit) echo "SELECT claims.commit_update(1, $begin)" ;;
-    destroy)
+    destroy | kept)
       echo "SELECT claims.commit_update(1, $begin)"
       echo "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '$name'))"
       ;;
     get_record) echo "SELECT * FROM claims.get_record('ROUTES', 'somebody')" ;;
     save) echo "INSERT INTO saved VALUES ('$2-$n')" ;;
-    *) echo "begin, commit, destroy, get_record or save, not $call" >&2 && return 1 ;;
+    *) echo "begin, commit, destroy, kept, get_record or save, not $call" >&2 && return 1 ;;
     esac
   done
 }
@@ -40,6 +40,7 @@ calls 0 none
 {
   printf '%s\n' 'CREATE EXTENSION claims' 'CREATE ROLE cell_1' "SELECT claims.register_cell(1, 'cell_1')"
   call=commit calls 1 somebody | sed 's/somebody-0/somebody/'
+  [ "$call" != kept ] || echo "SELECT claims.set_quarantine('ROUTES', '90 days', reason => 'measured')"
   if [ "$call" = save ]; then
     printf '%s\n' 'CREATE TABLE saved (name text, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)' \
       "SELECT claims.claim_attribute('saved', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')" 'SELECT claims.automatic_here(1)'
