@@ -28,6 +28,7 @@ INSERT INTO t.calls VALUES
     ('purge_transfer_subjects', 'older_than', $$claims.purge_transfer_subjects(%L)$$),
     ('purge_observations', 'older_than', $$claims.purge_observations(%L)$$),
     ('purge_requests', 'older_than', $$claims.purge_requests('q', %L)$$),
+    ('set_quarantine', 'keep_for', $$claims.set_quarantine('ROUTES', %L, 'x')$$),
     ('read_after', 'timeout', $$claims.read_after(t.u(1), %L)$$);
 -- t.calls has every function with a duration: zero rows
 SELECT w.function, w.argument FROM t.with_intervals() w
