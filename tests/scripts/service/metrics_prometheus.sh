@@ -93,7 +93,7 @@ done
 at shared 'ANALYZE claims.claims'
 # Observations that differ in one label only; and more ids than are called low.
 at cell1 "INSERT INTO claims.observed (table_name, attribute, outcome, count, first_at, last_at) SELECT 'routes', attribute, outcome, 1, now(), now() FROM unnest('{name,path}'::text[]) attribute, unnest('{taken,failed}'::text[]) outcome" >/dev/null
-at shared "SELECT claims.add_id_space('rows', 'to see it'), claims.add_id_space('small', 'to see it', last_id => 10000000, block_size => 5000000)" >/dev/null
+at shared "SELECT claims.add_id_space('rows', 'to see it'), claims.add_id_space('small', 'to see it', last_id => 10000000, block_size => 5000000, max_range => 3000000)" >/dev/null
 at cell1 "CREATE SEQUENCE drawn; ALTER SEQUENCE drawn OWNER TO app"
 as_app 1 "BEGIN; SELECT claims.use_id_space('drawn', 'rows'); SELECT claims.refill_ids(1, 'service'); COMMIT" >/dev/null
 
