@@ -49,7 +49,7 @@ BEGIN
     ), held AS MATERIALIZED (
         SELECT * FROM named n WHERE n.status = n.last_status
     ), leased AS MATERIALIZED (
-        SELECT c.bucket_type, c.bucket_value, c.lease_uuid, c.status, c.creator_id, c.created_at, c.updated_at,
+        SELECT c.bucket_type, c.bucket_value, c.lease_uuid, c.status, c.creator_id, c.created_at, c.updated_at, c.given_up_by, c.available_at,
                coalesce(t.name, c.bucket_type::text) AS type_name,
                coalesce(s.name, c.subject_type::text) || ' ' || c.subject_id AS subject,
                coalesce(o.name, c.source_type::text) || ' ' || c.source_id AS source

@@ -169,6 +169,10 @@ fire ClaimsClockWrong
 
 at cell1 "INSERT INTO claims.pass_log SELECT gen_random_uuid(), 'purge', NULL, NULL, clock_timestamp(), clock_timestamp(), NULL, 'XX001', 'x'"
 fire ClaimsPassFails
+# The last pass of recovery was refused; without this row the one before it is the last again.
+at cell1 "INSERT INTO claims.pass_log (id, kind, cell_id, started_at, ended_at, sqlstate, message) VALUES ('ffffffff-ffff-7fff-bfff-ffffffffffff', 'reconcile', 1, clock_timestamp(), clock_timestamp(), '55000', 'another database acts as cell 1')"
+fire ClaimsAnotherDatabaseActs
+at cell1 "DELETE FROM claims.pass_log WHERE message = 'another database acts as cell 1'"
 at cell1 "UPDATE claims.pass_log SET started_at = started_at - interval '1 hour', ended_at = ended_at - interval '1 hour' WHERE kind = 'reconcile'"
 fire ClaimsRecoveryNotRunning
 have_other() { as_cell 2 "SELECT claims.commit_update(2, claims.begin_update(2, '[$(claim "$1")]'))" >/dev/null; }
