@@ -28,9 +28,10 @@ TRUNCATE claims.audit_log;
 
 -- without a lease: imported, corrected, moved, released
 SELECT count(*) FROM claims.import_records(1, jsonb_build_array(t.one('i', 'USER 7', 'USERS 17'))::text);
+SELECT array_agg(uuid) AS extra FROM claims.claims WHERE bucket_value = 'i' \gset
 SELECT discrepancy, outcome FROM claims.verify_records(1, 'RAILS_TABLE_USERS', NULL, NULL,
     jsonb_build_array(t.one('a', 'USER 8', 'USERS 13'), t.one('j', 'USER 9', 'USERS 19')), '0 s', true,
-    (SELECT array_agg(uuid) FROM claims.claims WHERE bucket_value = 'i')) ORDER BY 1;
+    :'extra'::uuid[]) ORDER BY 1;
 SELECT marked FROM claims.prepare_transfer(t.u(30), 1, 2, '[{"type": "USER", "ids": [8, 9]}]', 'a test');
 SELECT claims.switch_transfer(t.u(30), 'a test');
 SELECT finished FROM claims.finish_transfer(t.u(30));
