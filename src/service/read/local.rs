@@ -149,6 +149,12 @@ fn look_up(bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, 
     })
 }
 
+/// Says of each claim that a transfer holds which cell has it. A transfer holds many claims, so its cell is looked up once for all of them.
+fn located(stored: impl Iterator<Item = StoredClaim>) -> impl Iterator<Item = StoredClaim> {
+    let mut cells = HashMap::new();
+    stored.map(move |claim| claim.located(|of| *cells.entry(*of.as_bytes()).or_insert_with(|| cell_of(of))))
+}
+
 impl RecordTables for Local {
     fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         let key = [KeyValue::Text(bucket_value), KeyValue::Int4(bucket_type)];
@@ -172,12 +178,7 @@ impl RecordTables for Local {
     fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
         let of_type = |(bucket_type, values): (i32, Vec<&str>)| by_value(connection, bucket_type, &values);
         let stored = values_by_type(buckets).into_iter().flat_map(of_type);
-        // A transfer holds many claims, so its cell is looked up once for all of them.
-        let mut transfers: HashMap<[u8; 16], Option<i64>> = HashMap::new();
-        let mut cell_of =
-            |transfer: PgUuid| *transfers.entry(*transfer.as_bytes()).or_insert_with(|| cell_of(transfer));
-        let found: HashMap<Bucket, StoredClaim> =
-            stored.map(|claim| (claim.bucket(), claim.located(&mut cell_of))).collect();
+        let found: HashMap<Bucket, StoredClaim> = located(stored).map(|claim| (claim.bucket(), claim)).collect();
         buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
     }
 
@@ -192,7 +193,7 @@ impl RecordTables for Local {
         let mut found: Vec<StoredClaim> = Vec::new();
         let each = &mut |claim| found.push(claim);
         claims_of(connection, subject.type_id, &subject.id, *created_at, *bucket_type, bucket_value, most, each);
-        found.into_iter().map(|claim| claim.located(cell_of)).collect()
+        located(found.into_iter()).collect()
     }
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {
