@@ -51,7 +51,7 @@ pub fn register() {
     service::names::NAME_TABLES.register(&Citus);
     service::admission::PACE_KEEPER.register(&Citus);
     service::read::RECORD_TABLES.register(&Citus);
-    service::admin::RELEASE_TABLES.register(&Citus);
+    service::names::RELEASE_TABLES.register(&Citus);
     service::admin::ROLE_TABLES.register(&Citus);
     service::claims::SKELETON_TABLES.register(&Citus);
     service::transfer::TRANSFER_TABLES.register(&Citus);

@@ -6,8 +6,8 @@ use claims_model::Bucket;
 
 use super::cluster::Citus;
 use super::keys::by_shard;
-use crate::service::admin::ReleaseTables;
 use crate::service::claims::{BucketRow, OwnedName, OwnedRow, kept};
+use crate::service::names::ReleaseTables;
 use pg::clock::Moment;
 use pg::query::query;
 use pg::spi::Connection;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use claims_model::limits::{self, KEY_CHARS, MAX_KEYS, is_longer_than};
 use claims_model::source_range::SourceRange;
 use claims_model::types::Kind;
-use claims_model::{BadInput, Problem, Types, id};
+use claims_model::{BadInput, Confusables, Problem, Profile, Types, id};
 use pgrx::Uuid as PgUuid;
 use pgrx::datum::Interval;
 use uuid::Uuid;
@@ -111,6 +111,25 @@ pub fn end_of_runtime(max_runtime: Option<Interval>, began: Instant) -> Result<O
         Ok(began + Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
     };
     max_runtime.map(until).transpose()
+}
+
+/// Returns the profile that an argument names.
+pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {
+    profile_named(&required(name, "profile")?)
+}
+
+/// Returns the profile of this name.
+pub fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
+    const ALLOWED: &str = "exact, casefold, username, domain, email or path";
+    let bad = || BadInput::new("profile", Problem::OutOfRange { allowed: ALLOWED });
+    Ok(Profile::parse(name).ok_or_else(bad)?)
+}
+
+/// Returns how to treat confusable names.
+pub fn confusables(name: Option<String>) -> Result<Confusables, ClaimsError> {
+    let name = required(name, "confusables")?;
+    let bad = || BadInput::new("confusables", Problem::OutOfRange { allowed: "allow or reject" });
+    Ok(Confusables::parse(&name).ok_or_else(bad)?)
 }
 
 /// Returns the number of the source type that an argument names, and its first name, under which a cell stores it.

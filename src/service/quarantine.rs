@@ -1,4 +1,4 @@
-//! Keeps names back at the ends of their claims, and lets them go when their time is over. docs/names.md says who may have them meanwhile.
+//! Keeps names back at the ends of their claims. docs/names.md says who may have them meanwhile.
 
 use claims_model::lookalike::skeletons;
 use claims_model::quarantine::Asking;
@@ -7,8 +7,6 @@ use claims_model::{Bucket, Claim, Types};
 use crate::kernel::call::{Call, CellCall};
 use crate::kernel::catalog::Catalog;
 use crate::service::claims::{Bearing, CLAIM_TABLES, EndedLeases, HeldFor, SKELETON_TABLES, SkeletonChange, ToKeep};
-use crate::service::names::NAME_TABLES;
-use crate::service::naming;
 use pg::clock::Moment;
 
 /// Returns the cell and the subject for which a call creates a claim.
@@ -67,14 +65,4 @@ pub fn ends(catalog: &Catalog, given_up_at: Moment) -> Vec<(i32, Moment)> {
     let mut ends: Vec<_> = catalog.quarantines.keys().filter_map(end).collect();
     ends.sort_unstable();
     ends
-}
-
-/// Deletes at most `limit` names whose time is over. Returns how many: none while a profile changes, which renames them.
-pub fn purge(call: &Call, limit: i64) -> usize {
-    if !naming::hold_now() {
-        return 0;
-    }
-    let purged = NAME_TABLES.of(call).purge_over(call.connection, Moment::now(), limit);
-    drop_skeletons(call, &call.current_catalog().types, purged.iter());
-    purged.len()
 }

@@ -11,8 +11,9 @@ use crate::kernel::pass_log::Pass;
 use crate::kernel::{admin_log, settings};
 use crate::service::audit::audit_log;
 use crate::service::claims::LEASE_TABLES;
+use crate::service::names::quarantine;
 use crate::service::transfer::transfers;
-use crate::service::{admission, feed, quarantine};
+use crate::service::{admission, feed};
 use pg::clock::Moment;
 
 /// The number of rows of each kind that one transaction purges.

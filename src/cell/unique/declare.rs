@@ -19,7 +19,7 @@ use crate::kernel::call::{Call, answer};
 use crate::kernel::catalog::CELL_OF_DATABASE;
 use crate::kernel::error::ClaimsError;
 use crate::service::admin::types::is_type_name;
-use crate::service::admin::{ROLE_TABLES, names, statements};
+use crate::service::admin::{ROLE_TABLES, statements};
 use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
 use pg::name::Name;
@@ -57,7 +57,7 @@ fn declare_unique(
         };
         let name = constraint_name(name)?;
         let Name(column) = arguments::required(column_name, "column_name")?;
-        let naming = Naming { profile: names::profile(profile)?, ..Naming::default() };
+        let naming = Naming { profile: arguments::profile(profile)?, ..Naming::default() };
         let tables = tables(table_names, conditions.unwrap_or_default())?;
         let action = action.with("name", name.as_str()).with("column_name", column.as_str());
         let action = action.with("profile", naming.profile.name()).with("condition", condition.as_deref());

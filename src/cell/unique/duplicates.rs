@@ -17,7 +17,6 @@ use crate::kernel::access;
 use crate::kernel::arguments;
 use crate::kernel::call::answer;
 use crate::kernel::error::ClaimsError;
-use crate::service::admin::names;
 use pg::lock::{self, Strength};
 use pg::name::Name;
 use pg::owner::restricted_as;
@@ -40,7 +39,7 @@ fn find_duplicates(
     answer(|| {
         access::read_as_administrator()?;
         let Name(column) = arguments::required(column_name, "column_name")?;
-        let profile = names::profile(profile)?;
+        let profile = arguments::profile(profile)?;
         let tables = tables(table_names, conditions.unwrap_or_default())?;
         let rows = spi::connect(|connection| {
             let readable = |(table, condition): &(Oid, Option<String>)| {

@@ -1,4 +1,6 @@
-//! Registers cells and their roles.
+//! Registers cells and their roles, and removes cells that are gone.
+
+use std::time::Instant;
 
 use claims_json::{Token, Tokens};
 use claims_model::limits::{ATTRIBUTES_BYTES, ATTRIBUTES_DEPTH, CELL_TEXT_CHARS};
@@ -8,14 +10,19 @@ use pgrx::pg_sys::Oid;
 use super::errors::AdminError;
 use super::grants::{self, Audience, role_called};
 use super::statements;
-use super::tables::{CellRegistration, ROLE_TABLES};
+use super::tables::{CellRegistration, Leftovers, ROLE_TABLES};
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments;
-use crate::kernel::call::Call;
-use crate::kernel::error::ClaimsError;
+use crate::kernel::call::{Call, answer};
+use crate::kernel::error::{AccessError, ClaimsError, TablesError};
+use crate::kernel::settings;
+use crate::service::claims::kept;
+use crate::service::lock_timeout;
 use pg::jsonb::{Extent, Jsonb};
 use pg::name::Name;
 use pg::prelude::*;
+use pg::settings::LockWaits;
+use pg::subtransaction::{LOCK_ERRORS, translate_error};
 
 /// Maximum size of a cell's attributes.
 const LARGEST_ATTRIBUTES: Extent = Extent { bytes: ATTRIBUTES_BYTES, depth: ATTRIBUTES_DEPTH };
@@ -65,6 +72,37 @@ fn check(attributes: &Jsonb) -> Result<(), ClaimsError> {
 
 fn bad(argument: &'static str, problem: Problem) -> ClaimsError {
     BadInput::new(argument, problem).into()
+}
+
+#[pg_extern(schema = "claims", security_definer)]
+#[search_path(pg_catalog, pg_temp)]
+fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ErrorReport> {
+    answer(|| {
+        let action = AdminAction::begin("remove_cell", reason)?;
+        let cell_id = arguments::required(cell_id, "cell_id")?;
+        action.with("cell_id", cell_id).perform(|call| {
+            // Under this lock no other session registers the cell or gives its role another cell.
+            ROLE_TABLES.of(call).lock_grants(call.connection)?;
+            let Some(role) = ROLE_TABLES.of(call).role_of_cell(call.connection, cell_id) else {
+                return Err(AccessError::UnknownCell { cell_id }.into());
+            };
+            if let Some(Leftovers { claims, leases, transfers }) = statements::leftovers(call.connection, cell_id) {
+                return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
+            }
+            statements::remove(call.connection, cell_id);
+            let _waits = LockWaits::until(Instant::now() + settings::wait_timeout().max(lock_timeout(1)));
+            translate_error(
+                LOCK_ERRORS,
+                || TablesError::Locked.into(),
+                || {
+                    kept::end_rights(call.connection, cell_id);
+                    Ok::<_, ClaimsError>(())
+                },
+            )?;
+            take_away(call, role);
+            Ok(())
+        })
+    })
 }
 
 /// Registers a cell. A role that loses its last cell loses the grants of cells, but keeps those of grant_read().

@@ -3,15 +3,9 @@
 mod cells;
 mod errors;
 mod grants;
-mod hand_over;
 mod limits;
 mod local;
 mod modes;
-pub mod names;
-mod profile;
-mod quarantine;
-mod release;
-mod reserve;
 pub mod statements;
 mod tables;
 pub mod types;
@@ -25,7 +19,6 @@ pub use self::tables::*;
     name = "seeded_types",
     requires = ["type_names"]
 );
-::pgrx::extension_sql_file!("../../../sql/install/service/names.sql", name = "names", requires = ["tables"]);
 ::pgrx::extension_sql_file!(
     "../../../sql/install/service/admin.sql",
     name = "admin",
@@ -43,15 +36,4 @@ pub use self::tables::*;
 );
 ::pgrx::extension_sql_file!("../../../sql/install/service/modes.sql", name = "modes", requires = ["tables"]);
 ::pgrx::extension_sql_file!("../../../sql/install/service/limits.sql", name = "limits", requires = ["tables"]);
-::pgrx::extension_sql_file!(
-    "../../../sql/install/service/quarantine.sql",
-    name = "quarantine",
-    requires = [
-        "tables",
-        service::admin::quarantine::set_quarantine,
-        service::admin::quarantine::release_quarantine,
-        service::admin::quarantine::purge_quarantine,
-        service::admin::hand_over::hand_over
-    ]
-);
 ::pgrx::extension_sql_file!("../../../sql/install/service/replicas.sql", name = "replicas", requires = ["admin"]);

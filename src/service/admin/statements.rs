@@ -62,10 +62,7 @@ query! {
                 EXISTS (SELECT 1 FROM claims.cell_transfers t WHERE :cell_id IN (t.from_cell, t.to_cell) AND t.ended_at IS NULL) AS transfers";
     /// Locks a cell, so that nobody can prepare a transfer from or to it.
     fn lock_cell(cell_id: i64) = [Statement Anywhere] "SELECT 1 FROM claims.cells c WHERE c.cell_id = :cell_id FOR UPDATE";
-    /// Returns the number of a cell's claims that no lease holds.
-    pub fn count_claims(cell_id: i64) -> i64 = [Caller Anywhere]
-        "SELECT count(*) FROM claims.claims c WHERE c.creator_id = :cell_id AND c.status = 1";
-    pub fn remove_cell(cell_id: i64) = [Statement Anywhere]
+    pub fn remove(cell_id: i64) = [Statement Anywhere]
         "WITH mode AS (DELETE FROM claims.mode_settings m WHERE m.cell_id = :cell_id),
               limits AS (DELETE FROM claims.limit_settings l WHERE l.cell_id = :cell_id),
               epoch AS (DELETE FROM claims.cell_epochs e WHERE e.cell_id = :cell_id)

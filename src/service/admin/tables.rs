@@ -1,11 +1,9 @@
-//! Cells, privileges of roles, and claims of cells that are gone: their rows, and what the tables do with them.
+//! Cells and privileges of roles: their rows, and what the tables do with them.
 
 use pgrx::pg_sys::Oid;
 
 use crate::kernel::error::ClaimsError;
 use crate::kernel::tables::{Door, Local};
-use crate::service::claims::OwnedName;
-use pg::clock::Moment;
 use pg::jsonb::Jsonb;
 use pg::query::record;
 use pg::spi::Connection;
@@ -61,19 +59,3 @@ pub trait RoleTables: Sync {
 
 /// Where the cells and the roles are.
 pub static ROLE_TABLES: Door<dyn RoleTables> = Door::local(&Local);
-
-/// Claims of a cell that is gone.
-pub trait ReleaseTables: Sync {
-    /// Ends up to `limit` claims of a cell that no lease holds, and returns them. The names of the types in `ends` are kept back until then.
-    /// Does not wait for other transactions.
-    fn release(&self, connection: &Connection, cell_id: i64, limit: i64, ends: &[(i32, Moment)]) -> Vec<OwnedName>;
-
-    /// Like [`release`](Self::release) where no name is kept back, and returns only the number of claims. With `tells`, the same statement records them in the
-    /// change feed as freed. Returns `None` if these tables have no such statement.
-    fn release_in_bulk(&self, _: &Connection, _cell_id: i64, _limit: i64, _tells: bool) -> Option<i64> {
-        None
-    }
-}
-
-/// Where the claims of a cell that is gone are.
-pub static RELEASE_TABLES: Door<dyn ReleaseTables> = Door::local(&Local);

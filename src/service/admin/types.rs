@@ -5,7 +5,7 @@ use claims_model::types::{TypeTable, UNSPECIFIED};
 use claims_model::{BadInput, Kind, Naming, Problem, Types};
 
 use super::errors::AdminError;
-use super::{names, statements};
+use super::statements;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments;
 use crate::kernel::call::answer;
@@ -23,7 +23,7 @@ fn add_bucket_type(
     confusables: default!(Option<String>, "'allow'"),
 ) -> Result<(), ErrorReport> {
     let action = AdminAction::without_reason("add_bucket_type")?;
-    let naming = Naming { profile: names::profile(profile)?, confusables: names::confusables(confusables)? };
+    let naming = Naming { profile: arguments::profile(profile)?, confusables: arguments::confusables(confusables)? };
     let action = action.with("profile", naming.profile.name()).with("confusables", naming.confusables.name());
     Ok(add(action, Kind::Bucket, id, name, naming)?)
 }

@@ -4,6 +4,7 @@
 use claims_model::{Bucket, Claim, Reference};
 
 use crate::kernel::tables::{Door, Local};
+use crate::service::claims::OwnedName;
 use pg::clock::Moment;
 use pg::spi::Connection;
 
@@ -85,3 +86,19 @@ pub trait NameTables: Sync {
 
 /// Where the names are.
 pub static NAME_TABLES: Door<dyn NameTables> = Door::local(&Local);
+
+/// Claims of a cell that is gone.
+pub trait ReleaseTables: Sync {
+    /// Ends up to `limit` claims of a cell that no lease holds, and returns them. The names of the types in `ends` are kept back until then.
+    /// Does not wait for other transactions.
+    fn release(&self, connection: &Connection, cell_id: i64, limit: i64, ends: &[(i32, Moment)]) -> Vec<OwnedName>;
+
+    /// Like [`release`](Self::release) where no name is kept back, and returns only the number of claims. With `tells`, the same statement records them in the
+    /// change feed as freed. Returns `None` if these tables have no such statement.
+    fn release_in_bulk(&self, _: &Connection, _cell_id: i64, _limit: i64, _tells: bool) -> Option<i64> {
+        None
+    }
+}
+
+/// Where the claims of a cell that is gone are.
+pub static RELEASE_TABLES: Door<dyn ReleaseTables> = Door::local(&Local);

@@ -12,15 +12,15 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, NOBODY, Naming, Types, id};
 
 use super::errors::{NamesError, notice_of_look_alikes};
-use super::names;
-use super::tables::ROLE_TABLES;
+use super::statements;
+use super::tables::{NAME_TABLES, PORTION, Renamed, Renaming};
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::kernel::error::{ClaimsError, TablesError};
 use crate::kernel::{arguments, attribution, settings};
+use crate::service::admin::ROLE_TABLES;
 use crate::service::claims::{Bearing, SKELETON_TABLES, kept};
 use crate::service::feed::{self, Change, ChangeSet};
-use crate::service::names::{NAME_TABLES, PORTION, Renamed, Renaming, statements};
 use crate::service::transfer::errors::TransferError;
 use crate::service::transfer::transfers;
 use pg::clock::Moment;
@@ -61,8 +61,8 @@ fn set(
 ) -> Result<Vec<Collision>, ClaimsError> {
     let action = AdminAction::begin("set_profile", reason)?;
     let bucket_type = arguments::required(bucket_type, "bucket_type")?;
-    let profile = names::profile(profile)?;
-    let confusables = confusables.map(|name| names::confusables(Some(name))).transpose()?;
+    let profile = arguments::profile(profile)?;
+    let confusables = confusables.map(|name| arguments::confusables(Some(name))).transpose()?;
     let dry_run = arguments::required(dry_run, "dry_run")?;
     // Takes the old naming from the current catalog, and builds a type with the new profile.
     let change = |call: &Call| {

@@ -1,8 +1,8 @@
 //! Releases the claims of a cell that is gone.
 
+use super::super::tables::ReleaseTables;
 use crate::kernel::sql_text::{is_row, said};
 use crate::kernel::tables::Local;
-use crate::service::admin::tables::ReleaseTables;
 use crate::service::claims::{OwnedName, OwnedRow, kept};
 use crate::service::feed::actor;
 use pg::clock::Moment;

@@ -1,32 +1,29 @@
-//! `release_records` and `remove_cell`: release the claims of a cell that is gone for good, and remove it.
+//! `release_records`: releases the claims of a cell that is gone for good.
 
 use std::convert::Infallible;
-use std::time::Instant;
 
 use claims_model::lookalike::skeletons;
 use claims_model::mode::Need;
 use claims_model::{BadInput, Bucket, NOBODY, Problem};
 
-use super::cells::take_away;
-use super::errors::{AdminError, warn_of_open_cell};
+use super::errors::warn_of_open_cell;
 use super::statements;
-use super::tables::{Leftovers, RELEASE_TABLES, ROLE_TABLES};
+use super::tables::RELEASE_TABLES;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments::required;
 use crate::kernel::attribution;
 use crate::kernel::call::{CellCall, answer};
-use crate::kernel::error::{AccessError, ClaimsError, TablesError};
+use crate::kernel::error::AccessError;
 use crate::kernel::settings::{self, Audit};
 use crate::service::audit::AuditedName;
-use crate::service::claims::{OwnedName, SKELETON_TABLES, SkeletonChange, kept};
+use crate::service::claims::{OwnedName, SKELETON_TABLES, SkeletonChange};
 use crate::service::feed::{self, Change, ChangeSet};
 use crate::service::quarantine::{ends, keep_skeletons};
-use crate::service::{admission, audit, lock_timeout};
+use crate::service::{admission, audit};
 use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::spi;
-use pg::subtransaction::{LOCK_ERRORS, translate_error};
 
 #[pg_extern(name = "release_records", schema = "claims", security_definer)]
 #[search_path(pg_catalog, pg_temp)]
@@ -114,35 +111,4 @@ fn finish(call: &CellCall, released: &[OwnedName], ends: &[(i32, Moment)]) -> i6
     });
     audit::changed(call, "released", &freed.collect::<Vec<_>>());
     released.len() as i64
-}
-
-#[pg_extern(schema = "claims", security_definer)]
-#[search_path(pg_catalog, pg_temp)]
-fn remove_cell(cell_id: Option<i64>, reason: Option<String>) -> Result<(), ErrorReport> {
-    answer(|| {
-        let action = AdminAction::begin("remove_cell", reason)?;
-        let cell_id = required(cell_id, "cell_id")?;
-        action.with("cell_id", cell_id).perform(|call| {
-            // Under this lock no other session registers the cell or gives its role another cell.
-            ROLE_TABLES.of(call).lock_grants(call.connection)?;
-            let Some(role) = ROLE_TABLES.of(call).role_of_cell(call.connection, cell_id) else {
-                return Err(AccessError::UnknownCell { cell_id }.into());
-            };
-            if let Some(Leftovers { claims, leases, transfers }) = statements::leftovers(call.connection, cell_id) {
-                return Err(AdminError::CellInUse { cell_id, claims, leases, transfers }.into());
-            }
-            statements::remove_cell(call.connection, cell_id);
-            let _waits = LockWaits::until(Instant::now() + settings::wait_timeout().max(lock_timeout(1)));
-            translate_error(
-                LOCK_ERRORS,
-                || TablesError::Locked.into(),
-                || {
-                    kept::end_rights(call.connection, cell_id);
-                    Ok::<_, ClaimsError>(())
-                },
-            )?;
-            take_away(call, role);
-            Ok(())
-        })
-    })
 }

@@ -11,7 +11,7 @@ use claims_model::{BadInput, NOBODY, Problem, id};
 
 use super::errors::NamesError;
 use super::reserve::named;
-use super::tables::ROLE_TABLES;
+use super::tables::NAME_TABLES;
 use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::arguments;
@@ -19,11 +19,13 @@ use crate::kernel::call::{Call, answer};
 use crate::kernel::catalog::Catalog;
 use crate::kernel::error::{ClaimsError, TablesError};
 use crate::kernel::settings;
+use crate::service::admin::ROLE_TABLES;
 use crate::service::audit::AuditedName;
 use crate::service::claims::OwnedName;
 use crate::service::claims::kept::{self as statements, FreedName};
-use crate::service::quarantine::{drop_skeletons, purge};
-use crate::service::{admission, audit, lock_timeout, waiters};
+use crate::service::quarantine::drop_skeletons;
+use crate::service::{admission, audit, lock_timeout, naming, waiters};
+use pg::clock::Moment;
 use pg::prelude::*;
 use pg::settings::LockWaits;
 use pg::subtransaction::{LOCK_ERRORS, translate_error};
@@ -124,4 +126,14 @@ fn purge_quarantine() -> Result<i64, ErrorReport> {
             check_for_interrupts!();
         }
     })?)
+}
+
+/// Deletes at most `limit` names whose time is over. Returns how many: none while a profile changes, which renames them.
+pub fn purge(call: &Call, limit: i64) -> usize {
+    if !naming::hold_now() {
+        return 0;
+    }
+    let purged = NAME_TABLES.of(call).purge_over(call.connection, Moment::now(), limit);
+    drop_skeletons(call, &call.current_catalog().types, purged.iter());
+    purged.len()
 }

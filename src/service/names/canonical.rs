@@ -1,32 +1,14 @@
-//! The rules by which names are compared: arguments that choose them, `canonical`, and the check that cell and service agree.
+//! The canonical form of a name, and the check that cell and service have the same one.
 
 use std::borrow::Cow;
 
 use claims_model::types::Kind;
-use claims_model::{BadInput, Confusables, Problem, Profile, UNICODE_VERSION, id};
+use claims_model::{BadInput, Problem, Profile, UNICODE_VERSION, id};
 
 use super::errors::NamesError;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::{arguments, catalog, tables};
 use pg::prelude::*;
-
-/// Returns the profile that an argument names.
-pub fn profile(name: Option<String>) -> Result<Profile, ClaimsError> {
-    profile_named(&arguments::required(name, "profile")?)
-}
-
-fn profile_named(name: &str) -> Result<Profile, ClaimsError> {
-    const ALLOWED: &str = "exact, casefold, username, domain, email or path";
-    let bad = || BadInput::new("profile", Problem::OutOfRange { allowed: ALLOWED });
-    Ok(Profile::parse(name).ok_or_else(bad)?)
-}
-
-/// Returns how to treat confusable names.
-pub fn confusables(name: Option<String>) -> Result<Confusables, ClaimsError> {
-    let name = arguments::required(name, "confusables")?;
-    let bad = || BadInput::new("confusables", Problem::OutOfRange { allowed: "allow or reject" });
-    Ok(Confusables::parse(&name).ok_or_else(bad)?)
-}
 
 /// Returns the canonical form of a name. It runs no statement if the types are cached.
 #[pg_extern(schema = "claims", security_definer, stable, parallel_safe)]
@@ -52,7 +34,7 @@ fn of_type(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<
 #[pg_extern(schema = "claims", immutable, parallel_safe)]
 fn canonical_form(profile: &str, name: &str) -> Result<Option<String>, ErrorReport> {
     // A name that the profile refuses is no error: a row may have it, but cannot have a claim.
-    Ok(profile_named(profile)?.canonical(name).ok().map(Cow::into_owned))
+    Ok(arguments::profile_named(profile)?.canonical(name).ok().map(Cow::into_owned))
 }
 
 /// Raises an error unless the service compares names of these bucket types as the cell does. Cells call it at the service.

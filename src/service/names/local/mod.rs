@@ -1,5 +1,7 @@
 //! Statements that change the profile of a bucket type and all its names, and statements that reserve names.
 
+mod release;
+
 use claims_model::{Bucket, Claim, NOBODY};
 
 use super::tables::{NameTables, PORTION, Renamed, Renaming, Reserved, ReservedBy, StoredName};

@@ -12,6 +12,8 @@ use claims_model::types::Kind;
 use claims_model::{BadInput, Bucket, Conflict, NOBODY, Op, Problem, Reason, Types, id};
 
 use super::errors::{NamesError, notice_of_look_alikes};
+use super::statements;
+use super::tables::{NAME_TABLES, Reserved, ReservedBy};
 use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::Call;
 use crate::kernel::catalog::{self, Catalog};
@@ -21,7 +23,6 @@ use crate::service::claims::kept::FreedName;
 use crate::service::claims::{
     Bearing, CLAIM_TABLES, CONTENTION_SQLSTATES, FoundClaim, KEY_TABLES, SKELETON_TABLES, kept, skeletons,
 };
-use crate::service::names::{NAME_TABLES, Reserved, ReservedBy, statements};
 use crate::service::quarantine::drop_skeletons;
 use crate::service::{ATTEMPTS, lock_timeout, naming};
 use pg::clock::Moment;

@@ -1,4 +1,0 @@
-//! Cells, grants and claims of cells that are gone, where the tables are in this database.
-
-mod release;
-mod roles;
