@@ -1,11 +1,11 @@
-//! Compares the table of spellings in docs/names.md with the code. `UPDATE_DOCS=1 cargo test -p claims-names --test
-//! docs` writes it.
+//! Compares the table of spellings in docs/internals/names.md with the code.
+//! `UPDATE_DOCS=1 cargo test -p claims-names --test docs` writes it.
 
 use std::{env, fs};
 
 use claims_names::{NameProblem, Profile};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/names.md");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/names.md");
 const START: &str = "<!-- spellings -->\n";
 const END: &str = "<!-- /spellings -->";
 
@@ -101,20 +101,20 @@ fn table() -> String {
 
 #[test]
 fn the_documented_table_is_what_the_code_does() {
-    let text = fs::read_to_string(FILE).expect("docs/names.md");
+    let text = fs::read_to_string(FILE).expect("docs/internals/names.md");
     let (before, rest) = text.split_once(START).expect("the table's start");
     let (documented, after) = rest.split_once(END).expect("the table's end");
     let table = table();
     if env::var_os("UPDATE_DOCS").is_some() {
-        fs::write(FILE, format!("{before}{START}{table}{END}{after}")).expect("docs/names.md is written");
+        fs::write(FILE, format!("{before}{START}{table}{END}{after}")).expect("docs/internals/names.md is written");
         return;
     }
-    assert!(documented == table, "docs/names.md differs; UPDATE_DOCS=1 writes this:\n{table}");
+    assert!(documented == table, "docs/internals/names.md differs; UPDATE_DOCS=1 writes this:\n{table}");
 }
 
 #[test]
 fn the_documentation_names_the_version_and_the_libraries() {
-    let text = fs::read_to_string(FILE).expect("docs/names.md");
+    let text = fs::read_to_string(FILE).expect("docs/internals/names.md");
     assert!(text.contains(&format!("All tables are of Unicode {}", claims_names::UNICODE_VERSION)));
     let manifest = include_str!("../Cargo.toml");
     for (name, version) in [

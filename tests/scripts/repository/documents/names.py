@@ -12,7 +12,7 @@ CODE_FILE = re.compile(r"[\w./-]+\.(rs|sql|sh|spec|bash|py|js|rb|toml|md|yaml)")
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[*…]")
 STANDS_FOR_OTHERS = re.compile(r"(?<![A-Za-z])(NAME|VERSION|MAJOR)(?![A-Z])")
 # Words that a document may invent: values of names, and words of earlier versions.
-VALUES = {"docs/names.md"}
+VALUES = {"docs/names.md", "docs/internals/names.md"}
 HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
 # Words of drivers and proxies, docs/drivers.md.
