@@ -10,7 +10,6 @@ use std::time::Instant;
 use claims_model::erasure::erased_form;
 use claims_model::history::name_key;
 use claims_model::{Bucket, Claim, NOBODY, Reference, Types};
-use pgrx::PgSqlErrorCode as Code;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -18,7 +17,7 @@ use self::errors::ErasureError;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::settings;
-use crate::service::claims::{CLAIM_TABLES, FoundClaim, kept};
+use crate::service::claims::{CLAIM_TABLES, CONTENTION_SQLSTATES, FoundClaim, kept};
 use crate::service::quarantine::{drop_skeletons, keep_skeletons};
 use pg::jsonb::JsonText;
 use pg::query::{query, record};
@@ -169,7 +168,8 @@ fn hold_free(call: &Call, types: &Types, name: &NameToErase) -> Result<usize, Cl
         let kept = erase_kept(call, types, name);
         Ok::<_, ClaimsError>((kept, tables.add_new(call.connection, NOBODY, &[&claim], around)))
     };
-    let (kept, held) = translate_error(&[Code::ERRCODE_LOCK_NOT_AVAILABLE], in_flight, hold)?;
+    // Another transaction may be claiming the form.
+    let (kept, held) = translate_error(&CONTENTION_SQLSTATES, in_flight, hold)?;
     if !held.is_empty() {
         return Ok(kept);
     }
