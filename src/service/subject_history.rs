@@ -143,15 +143,15 @@ fn row_of_claim(types: &TypeTable, claim: StoredClaim) -> HistoryRow {
 
 /// Returns the row of a change, as the subject sees it: a replaced claim may have been given up, or got, by it.
 fn row_of_change(types: &TypeTable, subject: &str, change: AuditedEvent) -> HistoryRow {
-    let AuditedEvent { at, id, nth, op, cell_id, bucket_type, bucket_value, lease_uuid, context, cell_role, .. } =
-        change;
+    let AuditedEvent { at, id, nth, op, bucket_type, bucket_value, lease_uuid, context, cell_role, .. } = change;
     let is_it = |other: Option<String>| other.is_some_and(|other| other == subject);
-    let what = match (is_it(change.old_subject), is_it(change.subject)) {
+    let (what, cell_id) = match (is_it(change.old_subject), is_it(change.subject)) {
         // The owner of a name that was kept back had given it up before.
-        _ if op == "release" => op,
-        (true, false) => "destroy".to_owned(),
-        (false, true) => "create".to_owned(),
-        _ => op,
+        _ if op == "release" => (op, change.cell_id),
+        // A name that was handed over was in another cell before.
+        (true, false) => ("destroy".to_owned(), change.old_cell_id.or(change.cell_id)),
+        (false, true) => ("create".to_owned(), change.cell_id),
+        _ => (op, change.cell_id),
     };
     let cursor = HistoryCursor { at: at.0, event: HistoryEvent::Change { id, nth } }.encode();
     let shown = types.id(&bucket_type).and_then(|id| types.name(id)).map(str::to_owned);

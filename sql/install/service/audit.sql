@@ -21,6 +21,7 @@ CREATE TABLE claims.audit_log (
     context          text        COLLATE "C",
     cell_role        text        COLLATE "C",
     search_keys      bigint[],
+    old_cell_id      bigint,
     PRIMARY KEY (at, id)
 ) WITH (vacuum_truncate = off);
 -- New entries go to the index's list of pending ones. The background worker and autovacuum merge them: a session that settles a lease does it
@@ -56,6 +57,8 @@ COMMENT ON COLUMN claims.audit_log.context IS
 COMMENT ON COLUMN claims.audit_log.cell_role IS
     'The role of the cell''s own session, as the cell said: its word, no identity. NULL: it said nothing.';
 COMMENT ON COLUMN claims.audit_log.search_keys IS 'Hashes of the names and their subjects, by which histories find the row.';
+COMMENT ON COLUMN claims.audit_log.old_cell_id IS
+    'Of transferred and handed_over: the cell that had the names before; NULL: none.';
 COMMENT ON INDEX claims.audit_log_search IS 'Finds the rows of a name or a subject for claims.bucket_history() and claims.subject_history().';
 
 COMMENT ON FUNCTION claims.purge_audit(interval) IS

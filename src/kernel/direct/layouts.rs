@@ -197,6 +197,7 @@ pub static AUDIT_LOG: Layout = Layout {
         may(c"context", TEXTOID),
         may(c"cell_role", TEXTOID),
         may(c"search_keys", INT8ARRAYOID),
+        may(c"old_cell_id", INT8OID),
     ],
     indexes: &[
         IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] },

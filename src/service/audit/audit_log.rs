@@ -15,9 +15,9 @@ use pg::spi::Connection;
 query! {
     fn insert(; ..new: AuditColumns) = [Statement Anywhere]
         "INSERT INTO claims.audit_log (at, id, cell_id, what, lease_uuid, session_role, client_address, application_name, ops, bucket_types,
-                                       bucket_values, conflict, subjects, sources, old_subjects, old_sources, context, cell_role, search_keys)
+                                  bucket_values, conflict, subjects, sources, old_subjects, old_sources, context, cell_role, search_keys, old_cell_id)
          VALUES (:at, :id, :cell_id, :what, :lease_uuid, :session_role, :client_address, :application_name, :ops, :bucket_types,
-                 :bucket_values, :conflict, :subjects, :sources, :old_subjects, :old_sources, :context, :cell_role, :search_keys)";
+                 :bucket_values, :conflict, :subjects, :sources, :old_subjects, :old_sources, :context, :cell_role, :search_keys, :old_cell_id)";
     /// Inserts events that were described by JSON objects. Their times are microseconds since 2000.
     pub fn record_described(described: &[String]) = [Statement Anywhere]
         "INSERT INTO claims.audit_log (at, id, cell_id, what, lease_uuid, session_role, client_address, application_name, ops, bucket_types,
@@ -49,6 +49,8 @@ record! {
         pub nth: i64,
         pub op: String,
         pub cell_id: Option<i64>,
+        /// The cell that had the name before, if it has gone from one cell to another.
+        pub old_cell_id: Option<i64>,
         /// The first name of the type.
         pub bucket_type: String,
         pub bucket_value: String,
@@ -67,12 +69,12 @@ macro_rules! events {
     ($rows:literal, $names:literal, $order:literal) => {
         concat!(
             "WITH found AS MATERIALIZED (
-                 SELECT a.at, a.id, a.cell_id, a.lease_uuid, a.session_role, a.context, a.cell_role, a.ops, a.bucket_types, a.bucket_values,
-                        a.subjects, a.old_subjects
+                 SELECT a.at, a.id, a.cell_id, a.old_cell_id, a.lease_uuid, a.session_role, a.context, a.cell_role, a.ops, a.bucket_types,
+                        a.bucket_values, a.subjects, a.old_subjects
                    FROM claims.audit_log a
                   WHERE a.search_keys @> ARRAY[:search_key] AND a.what IN ('committed', 'imported', 'corrected', 'released', 'transferred', 'handed_over', 'quarantine_released')", $rows, ")
-             SELECT f.at, f.id, n.nth, n.op, f.cell_id, n.bucket_type, n.bucket_value, f.lease_uuid, f.session_role, f.context, f.cell_role,
-                    n.subject, n.old_subject
+             SELECT f.at, f.id, n.nth, n.op, f.cell_id, f.old_cell_id, n.bucket_type, n.bucket_value, f.lease_uuid, f.session_role, f.context,
+                    f.cell_role, n.subject, n.old_subject
                FROM found f
               CROSS JOIN LATERAL unnest(f.ops, f.bucket_types, f.bucket_values, f.subjects, f.old_subjects) WITH ORDINALITY
                     AS n (op, bucket_type, bucket_value, subject, old_subject, nth)

@@ -146,19 +146,19 @@ pub fn fenced(call: &CellCall, leases: &[Uuid]) {
 
 /// Returns a row without a lease and without names, of which the client says what its session says.
 pub fn nameless<'a>(at: Moment, cell_id: i64, what: &'static str, actor: &'a Actor) -> AuditRow<'a> {
-    let (lease, lost, names) = Default::default();
-    AuditRow { at, cell_id, what, lease, actor, lost, names, attribution: attribution::of_session() }
+    let (lease, lost, names, old_cell_id) = Default::default();
+    AuditRow { at, cell_id, what, lease, actor, lost, names, attribution: attribution::of_session(), old_cell_id }
 }
 
-/// Records names that a call has claimed or freed without a lease.
-pub fn changed(call: &CellCall, what: &'static str, names: &[AuditedName]) {
+/// Records names that a call has claimed or freed without a lease, and which other cell had them before, if there was one.
+pub fn changed(call: &CellCall, old_cell_id: Option<i64>, what: &'static str, names: &[AuditedName]) {
     if settings::audit() == Audit::Off {
         return;
     }
     let (actor, at) = (actor(), Moment::now());
     for portion in names.chunks(NAMES_PER_ROW) {
         let names = NameColumns::of(portion, &call.catalog.types);
-        let row = AuditRow { names, ..nameless(at, call.cell_id, what, &actor) };
+        let row = AuditRow { names, old_cell_id, ..nameless(at, call.cell_id, what, &actor) };
         AUDIT_TABLES.of(call).record_audit(call.connection, &[row]);
     }
 }

@@ -114,6 +114,8 @@ pub struct AuditRow<'r> {
     pub lost: Option<usize>,
     pub names: NameColumns,
     pub attribution: Attribution,
+    /// The cell that had the names before, if they have gone from one cell to another.
+    pub old_cell_id: Option<i64>,
 }
 
 arguments! {
@@ -138,6 +140,7 @@ arguments! {
         pub context: Option<&'r str>,
         pub cell_role: Option<&'r str>,
         pub search_keys: &'r [i64],
+        pub old_cell_id: Option<i64>,
     }
 }
 
@@ -165,6 +168,7 @@ impl AuditRow<'_> {
             context: self.attribution.context.as_deref(),
             cell_role: self.attribution.cell_role.as_deref(),
             search_keys,
+            old_cell_id: self.old_cell_id,
         }
     }
 }

@@ -99,17 +99,15 @@ fn changes_of(call: &Call, types: &Types, bucket_type: i32, value: &str) -> Vec<
     if let Some(first) = told.first() {
         audited.retain(|event| event.at.0 < first.at.0);
     }
-    let mut owner = None;
     let change = |event: AuditedEvent| {
-        let old_cell_id = owner;
-        owner = event.cell_id.filter(|_| event.op != "destroy");
-        let AuditedEvent { at, op, lease_uuid, context, cell_role, cell_id, session_role, .. } = event;
-        let old_cell_id = match op.as_str() {
-            "create" => None,
-            "transfer" => old_cell_id,
-            _ => cell_id,
+        let AuditedEvent { at, op, lease_uuid, context, cell_role, cell_id, old_cell_id, session_role, .. } = event;
+        let (old_cell_id, new_cell_id) = match op.as_str() {
+            "create" => (None, cell_id),
+            "destroy" => (cell_id, None),
+            "transfer" => (old_cell_id, cell_id),
+            _ => (cell_id, cell_id),
         };
-        BucketChange { at, op, old_cell_id, new_cell_id: owner, lease_uuid, actor: session_role, context, cell_role }
+        BucketChange { at, op, old_cell_id, new_cell_id, lease_uuid, actor: session_role, context, cell_role }
     };
     let mut changes: Vec<BucketChange> = audited.into_iter().map(change).collect();
     changes.extend(told);

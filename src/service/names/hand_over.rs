@@ -106,6 +106,11 @@ impl Former {
             Former::Free => "free",
         }
     }
+
+    /// Returns the cell that had the name.
+    fn cell_id(&self) -> Option<i64> {
+        if let Former::Cell(cell_id, _) = self { Some(*cell_id) } else { None }
+    }
 }
 
 /// Why an attempt has changed nothing.
@@ -147,7 +152,7 @@ fn give(call: &CellCall, claim: &Claim) -> Result<Former, ClaimsError> {
         let (bucket, new) = (&claim.bucket, Some(Owner { subject: &claim.subject, source: &claim.source }));
         let set = ChangeSet { change, cause: None, buckets: vec![bucket], attribution: attribution::of_session() };
         feed::tell(call, &[set], Moment::now());
-        audit::changed(call, "handed_over", &[AuditedName { op: "transfer", bucket, old, new }]);
+        audit::changed(call, former.cell_id(), "handed_over", &[AuditedName { op: "transfer", bucket, old, new }]);
         waiters::settled(call, std::iter::once(&claim.bucket), true);
         return Ok(former);
     }
@@ -169,11 +174,7 @@ fn take(call: &CellCall, claim: &Claim, has_name: &Cell<bool>) -> Result<Former,
         },
         Some(_) => return Err(Undoing::Held),
     };
-    let leaves = match former {
-        Former::Cell(cell_id, _) => Some(cell_id),
-        _ => None,
-    };
-    for cell_id in leaves.into_iter().chain([call.cell_id]) {
+    for cell_id in former.cell_id().into_iter().chain([call.cell_id]) {
         if let Some(transfer) = transfers::of_whole_cell(connection, cell_id) {
             return Err(Undoing::Moves(TransferError::CellMoves { transfer, cell_id }.into()));
         }
@@ -190,7 +191,7 @@ fn take(call: &CellCall, claim: &Claim, has_name: &Cell<bool>) -> Result<Former,
     }
     has_name.set(true);
     // The claim of a cell has its skeleton.
-    let is_new = leaves.is_none();
+    let is_new = former.cell_id().is_none();
     let looks = skeletons(std::iter::once(&claim.bucket).filter(|_| is_new), &call.catalog.types);
     let new = |(skeleton, bucket)| NewSkeleton { skeleton, bucket, predecessor: None };
     let looks: Vec<_> = looks.into_iter().map(new).collect();

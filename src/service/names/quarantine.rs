@@ -103,7 +103,7 @@ fn tell(call: &Call, catalog: Rc<Catalog>, freed: Vec<FreedName>) {
             AuditedName { op: "release", bucket, old, new: None }
         });
         let call = call.of_cell(*cell_id).with_catalog(catalog.clone());
-        audit::changed(&call, "quarantine_released", &released.collect::<Vec<_>>());
+        audit::changed(&call, None, "quarantine_released", &released.collect::<Vec<_>>());
     }
 }
 

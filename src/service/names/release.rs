@@ -109,6 +109,6 @@ fn finish(call: &CellCall, released: &[OwnedName], ends: &[(i32, Moment)]) -> i6
         let old = Some(owner.owner());
         AuditedName { op: "destroy", bucket, old, new: None }
     });
-    audit::changed(call, "released", &freed.collect::<Vec<_>>());
+    audit::changed(call, None, "released", &freed.collect::<Vec<_>>());
     released.len() as i64
 }

@@ -90,7 +90,7 @@ fn moved(claims: i64) -> Counts {
 /// Makes the switch durable, because routers will rely on it, and records it in the change feed.
 fn tell(call: &Call, transfer: &Transfer, from: i64, to: i64) {
     durability::promise();
-    audit_moved(call, &call.current_catalog().types, transfer, to);
+    audit_moved(call, &call.current_catalog().types, transfer, [from, to]);
     if !feed::is_on() {
         return;
     }
@@ -98,8 +98,8 @@ fn tell(call: &Call, transfer: &Transfer, from: i64, to: i64) {
     feed::notify_readers(call.connection);
 }
 
-/// Records that the claims of a transfer have moved to a cell.
-fn audit_moved(call: &Call, types: &Types, transfer: &Transfer, to_cell: i64) {
+/// Records that the claims of a transfer have moved from one cell to another.
+fn audit_moved(call: &Call, types: &Types, transfer: &Transfer, [from, to]: [i64; 2]) {
     if settings::audit() == Audit::Off {
         return;
     }
@@ -110,8 +110,8 @@ fn audit_moved(call: &Call, types: &Types, transfer: &Transfer, to_cell: i64) {
             AuditedName { op: "transfer", bucket, old: owner, new: owner }
         });
         let names = NameColumns::of(&names.collect::<Vec<_>>(), types);
-        let row = audit::nameless(Moment::now(), to_cell, TRANSFERRED, &actor);
-        let row = AuditRow { lease: Some(transfer.uuid), names, ..row };
+        let row = audit::nameless(Moment::now(), to, TRANSFERRED, &actor);
+        let row = AuditRow { lease: Some(transfer.uuid), names, old_cell_id: Some(from), ..row };
         AUDIT_TABLES.of(call).record_audit(call.connection, &[row]);
     });
 }

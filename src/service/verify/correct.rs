@@ -83,7 +83,7 @@ fn tell(call: &CellCall, what: &'static str, findings: &[Finding]) {
     feed::tell(call, &sets, Moment::now());
     let is_corrected = |finding: &&Finding| finding.outcome == Some(Outcome::Corrected);
     let names: Vec<_> = findings.iter().filter(is_corrected).filter_map(audited).collect();
-    audit::changed(call, what, &names);
+    audit::changed(call, None, what, &names);
 }
 
 /// Returns the name of a corrected finding, with its owners before and after.

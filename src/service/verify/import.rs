@@ -129,7 +129,7 @@ fn add_new<'c>(call: &CellCall, mut claims: Vec<&'c Claim<'c>>) -> HashSet<&'c B
         let Claim { bucket, subject, source, .. } = claim;
         AuditedName { op: "create", bucket, old: None, new: Some(Owner { subject, source }) }
     };
-    audit::changed(call, IMPORTED, &added.iter().map(imported).collect::<Vec<_>>());
+    audit::changed(call, None, IMPORTED, &added.iter().map(imported).collect::<Vec<_>>());
     added.into_iter().map(|claim| &claim.bucket).collect()
 }
 

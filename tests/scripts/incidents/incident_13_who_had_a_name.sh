@@ -30,6 +30,7 @@ expect 'nobody else is told' "$(state_as monitor service "SELECT * FROM claims.b
 follow "$section" Act >/dev/null
 expect 'it is on' "$(wait_for on follow "$section" Check)" on
 expect 'for two months' "$(wait_for 60d as claims_admin service 'SHOW claims.change_retention')" 60d
+as postgres service "ALTER DATABASE names SET claims.audit = 'settled'"
 restart_cluster shared
 expect 'and stays so' "$(follow "$section" Check)" on
 as app cell1 "UPDATE routes SET path = 'first' WHERE path = 'other'"
@@ -41,4 +42,17 @@ periods() { as claims_admin service "SELECT string_agg(concat_ws(' ', coalesce(c
 expect 'every owner is known from now on' "$(periods first | sed 's/^nobody since ever, //')" '1, nobody, 2 until now'
 expect 'one that has given it up, too' "$(periods other)" '1 since ever, nobody until now'
 expect 'the command of the runbook tells it' "$(FILL='s/gitlab-org/first/' follow "$section" Look '' bucket_history | cut -d'|' -f 1 | grep -c '^[12]$')" 2
+
+# --- persons, with the audit log ----------------------------------------------------------------------------------------
+
+as app cell1 "SET claims.context = 'user 42 via /admin'; UPDATE routes SET path = 'third' WHERE path = 'second'"
+settled
+person() { FILL="s/'USER', '42'/'GROUP', '$1'/" follow 'Everything about a name and a person' Look '' subject_history | cut -d'|' -f 2-7 | grep third; }
+expect 'what a person has, and who gave it' "$(person 1)" $'create|1|ROUTES|third|app|user 42 via /admin\nholds|1|ROUTES|third||'
+# A court gives the name to a person of the other cell.
+FILL="s/gitlab-org/third/" follow 'A name is to have another owner' 'Act 2' >/dev/null
+expect 'who had it lost it in the first cell' "$(person 1 | head -1)" 'destroy|1|ROUTES|third||'
+expect 'who has it got it in the second' "$(person 9970)" $'create|2|ROUTES|third||\nholds|2|ROUTES|third||'
+as app cell1 "DELETE FROM routes WHERE path = 'third'"
+settled
 expect 'check' "$(as monitor service 'SELECT count(*) FROM claims.check()')" 0

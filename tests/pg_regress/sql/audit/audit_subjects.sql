@@ -37,6 +37,7 @@ SELECT claims.switch_transfer(t.u(30), 'a test');
 SELECT finished FROM claims.finish_transfer(t.u(30));
 SELECT claims.release_records(2, 'a test');
 SELECT * FROM t.log() l ORDER BY split_part(l, ' ', 1), l;
+SELECT what, old_cell_id, cell_id FROM claims.audit_log WHERE old_cell_id IS NOT NULL;
 TRUNCATE claims.audit_log;
 
 -- a renamed type keeps its first name in the log, and ids are any texts
@@ -60,3 +61,10 @@ ALTER TABLE claims.audit_log ADD COLUMN note text;
 SELECT claims.begin_update(1, jsonb_build_array(t.one('m1', 'USER 0', 'USERS 1')), t.destroys('m1', 'm2'), t.u(6)) IS NOT NULL,
     claims.commit_update(1, t.u(6));
 SELECT t.log();
+TRUNCATE claims.audit_log;
+-- a name that is kept back has no owner there either, but the one that its lease wants
+SELECT claims.set_quarantine('ROUTES', '1 day', 'a test', 'cell');
+SELECT claims.begin_update(1, '[]', t.destroys('m1'), t.u(7)) IS NOT NULL, claims.commit_update(1, t.u(7));
+SELECT claims.begin_update(1, jsonb_build_array(t.one('m1', 'USER 77', 'USERS 77')), lease_uuid => t.u(8)) IS NOT NULL, claims.commit_update(1, t.u(8));
+SELECT t.log();
+SELECT claims.set_quarantine('ROUTES', '0', 'over');

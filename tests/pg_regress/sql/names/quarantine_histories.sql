@@ -67,6 +67,11 @@ SELECT h FROM t.history('7') h WHERE h LIKE '%emil%'; SELECT h FROM t.history('1
 SELECT op, old_cell_id, new_cell_id, context FROM claims.changes WHERE bucket_value = 'emil' ORDER BY id;
 RESET claims.change_feed; DELETE FROM claims.change_sets;
 SELECT op, cell_id, context FROM claims.bucket_history('TRACED', 'emil');
+-- the log says which cell had it before, also where it does not reach back to when that cell got it
+SELECT set_config('claims.audit', 'off', false), t.own(1, 'TRACED', 'finn', 7), set_config('claims.audit', 'settled', false),
+       claims.hand_over('TRACED', 'finn', 2, 'GROUP', '11', 'RAILS_TABLE_ROUTES', '11', 'a court said so');
+SELECT what, old_cell_id, cell_id FROM claims.audit_log WHERE bucket_values = '{finn}';
+SELECT op, cell_id, since IS NULL AS since_ever, until IS NULL AS until_now FROM claims.bucket_history('TRACED', 'finn');
 RESET claims.context;
 
 -- an erased name is replaced where it is kept back, and is free
