@@ -12,6 +12,14 @@ sql "SELECT claims.add_bucket_type(20, 'KEYS', 'casefold'), claims.add_bucket_ty
 sql "SELECT claims.rename_type('bucket', 21, 'SHOWN_21')" >/dev/null
 sql "SELECT claims.set_profile('DOMAINS', 'domain', 'a test', dry_run => false), claims.set_profile('PAGES_DOMAINS', 'domain', 'a test', dry_run => false)" >/dev/null
 sql "SELECT claims.rename_type('bucket', 5, 'MAIL')" >/dev/null
+# a seeded type that keeps names back, one of them, and one of an added type whose rule has ended
+sql "SELECT claims.set_quarantine('USERNAMES', '30 days', 'a test', 'cell'), claims.set_quarantine('KEYS', '1 hour', 'a test')" >/dev/null
+for type in USERNAMES KEYS; do
+  sql "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim given-up 7 | sed "s/ROUTES\"/$type\"/")]'));
+       SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[$(bucket given-up | sed "s/ROUTES/$type/")]'))" >/dev/null
+done
+sql "SELECT claims.set_quarantine('KEYS', '0', 'over')" >/dev/null
+kept() { sql "$1" 'SELECT bucket_type, bucket_value, cell_id, subject_id, given_up_at, available_at FROM claims.quarantined_names ORDER BY 1' | tr '\n' ' '; }
 sql "SELECT claims.rename_type('subject', 2, 'NAMESPACE')" >/dev/null
 sql "SELECT claims.rename_type('source', 100, 'DOMAINS_TABLE')" >/dev/null
 sql "SELECT claims.register_cell(3, 'script_claims_two', 'three', 'https://three.example')" >/dev/null
@@ -75,6 +83,11 @@ restore_and_compare() {
   expect "$how: types that were renamed" "$(sql "SELECT name || ' ' || aliases::text FROM claims.list_types() WHERE aliases <> '{}'" | tr '\n' ' ')" 'MAIL {EMAILS} SHOWN_21 {FIRST_21} NAMESPACE {GROUP} RAILS_TABLE_GROUPS {RAILS_TABLE_NAMESPACES} DOMAINS_TABLE {RAILS_TABLE_DOMAINS} '
   expect "$how: types that were added with low ids" "$(sql "SELECT string_agg(kind || id || name, ' ') FROM claims.list_types() WHERE (kind = 'bucket' AND id BETWEEN 19 AND 99) OR (kind = 'subject' AND id = 5) OR (kind = 'source' AND id = 16)")" 'bucket20KEYS bucket21SHOWN_21 subject5TEAM source16TEAMS'
   expect "$how: profiles" "$(sql "SELECT string_agg(id || profile, ' ' ORDER BY id) FROM claims.bucket_types WHERE profile <> 'exact'")" '17domain 20casefold 100domain'
+  expect "$how: what keeps names back" "$(sql "SELECT string_agg(concat_ws(' ', id, keep_for, reclaim), ', ' ORDER BY id) FROM claims.bucket_types WHERE keep_for <> '0'")" '4 30 days cell'
+  expect "$how: names that are kept back" "$(kept "$target_db")" "$(kept "$source_db")"
+  expect "$how: both of them" "$(kept "$target_db" | grep -o given-up | wc -l)" 2
+  taken_back() { sqlstate "BEGIN; SELECT claims.begin_update($1, '[$(claim given-up "$2" | sed "s/ROUTES\"/$3\"/")]'); ROLLBACK"; }
+  expect "$how: by the rules of their types" "$(taken_back 2 7 USERNAMES) $(taken_back 1 8 USERNAMES) $(taken_back 1 8 KEYS) $(taken_back 1 7 KEYS)" '23505 00000 23505 00000'
   expect "$how: an older name is accepted" "$(sql "SELECT count(*) FROM claims.get_record('EMAILS', 'nobody')")" 0
   expect "$how: cells" "$(sql "SELECT cell_id || ' ' || name FROM claims.cells ORDER BY cell_id" | tr '\n' ' ')" '1 one 2 two 3 three '
   # rights: what register_cell and grant_read granted is granted again

@@ -109,11 +109,18 @@ expect 'partitions that came in between refuse TRUNCATE' "$(sqlstate $old 'TRUNC
 sql $old "CREATE TABLE public.high PARTITION OF public.parts FOR VALUES FROM (20) TO (30)"
 expect 'so do later ones' "$(sqlstate $old 'TRUNCATE public.high')" 55000
 
+# Names of before are kept back from now on, also those that a lease of before gives up.
+sql $old "SELECT claims.set_quarantine('ROUTES', '30 days', 'a test')" >/dev/null
 # Leases go on where they were.
 expect 'what is leased' "$(as_cell sqlstate $old "SELECT claims.begin_update(1, '[$(claim coming)]')")" 55P03
 expect 'the outstanding lease commits' "$(as_cell sql $old "SELECT claims.commit_update(1, '$(lease 1)')")" t
 expect 'the tracked lease is to be committed' "$(as_cell sql $old "SELECT verdict FROM claims.judge_leases('[{\"lease_uuid\": \"$(lease 21)\", \"created_at\": \"2026-01-01\"}]')")" commit
 expect 'it is, and is forgotten' "$(as_cell sql $old "SELECT claims.commit_update(1, '$(lease 21)'), claims.forget_leases('{$(lease 21)}')")" 't|1'
+expect 'a name is given up' "$(as_cell sql $old "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[$(bucket 'a b')]'))")" t
+expect 'names that are kept back' "$(sql $old "SELECT string_agg(concat_ws(' ', bucket_value, cell_id, subject_id, available_at - given_up_at), ', ' ORDER BY bucket_value) FROM claims.quarantined_names")" 'a b 1 1 30 days, going 1 1 30 days'
+expect 'a stranger' "$(PGUSER=script_claims_two sqlstate $old "SELECT claims.begin_update(2, '[$(claim going)]')")" 23505
+expect 'who gave it up has it back' "$(as_cell sql $old "SELECT claims.commit_update(1, claims.begin_update(1, '[$(claim going)]')); SELECT cell_id, status FROM claims.get_record('ROUTES', 'going')" | tr '\n' ' ')" 't 1|ACTIVE '
+sql $old "SELECT claims.set_quarantine('ROUTES', '0', 'over')" >/dev/null
 expect 'a lease that recovery gave up' "$(as_cell sqlstate $old "SELECT claims.track_lease('$(lease 22)')")" 55000
 expect 'a fenced lease' "$(PGUSER=script_claims_two sqlstate $old "SELECT claims.begin_update(2, '[$(claim x)]', '[]', '$(lease 4)')")" 55000
 expect 'a repeat of what was committed' "$(as_cell sql $old "SELECT claims.commit_update(1, '$(lease 2)')")" f

@@ -12,6 +12,10 @@ BEGIN;
 CREATE ROLE regress_claims_watch;
 SELECT claims.grant_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
+SELECT claims.set_quarantine('ROUTES', '1 day', 'a test');
+SELECT t.have(1, 'secret-kept', 'secret-odd'), claims.commit_update(1, claims.begin_update(1, '[]', t.destroys('secret-kept', 'secret-odd')));
+UPDATE claims.claims SET given_up_by = NULL, available_at = '2100-01-01' WHERE bucket_value = 'secret-odd';
+SET LOCAL claims.context = 'a secret of user 42';
 SELECT claims.begin_update(1, t.creates('secret-a', 'secret-b'), lease_uuid => t.u(881501), cell_xid => '7');
 UPDATE claims.claims SET subject_id = 'other' WHERE bucket_value = 'secret-a';
 DELETE FROM claims.claims WHERE bucket_value = 'secret-b';
@@ -39,6 +43,10 @@ SELECT pg_temp.tells();
 SELECT t.call($$SELECT * FROM claims.claim_leases$$);
 SELECT t.call($$SELECT * FROM claims.list_leases(1)$$);
 SELECT t.call($$SELECT * FROM claims.get_record('ROUTES', 'secret-a')$$);
+SELECT t.state_of(statement) FROM unnest(ARRAY[$$SELECT * FROM claims.quarantined_names$$, $$SELECT * FROM claims.subject_history('GROUP', '1')$$,
+    $$SELECT * FROM claims.lease_details(t.u(881501))$$, $$SELECT * FROM claims.name_holders('ROUTES', '{secret-kept}')$$,
+    $$SELECT claims.release_quarantine('ROUTES', '{secret-kept}', 'x')$$, $$SELECT claims.purge_quarantine()$$]) statement;
+SELECT labels, value FROM claims.metrics() WHERE name = 'claims_quarantined_names';
 RESET SESSION AUTHORIZATION;
 SELECT claims.revoke_monitor('regress_claims_watch');
 SELECT pg_temp.rights('regress_claims_watch');
