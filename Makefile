@@ -46,8 +46,8 @@ test-script: build ## Run the tests in tests/scripts; T="name… folder/…" pic
 test-stress: build ## Run the stress client; STRESS_SECONDS=20
 	@scripts/test stress
 
-chaos: build ## The campaigns for longer: crashes, without and with the library preloaded, profiles, DDL, every function, hostile waiters and cells, a forged service, plain cells, copies, distributed tables; CAMPAIGN_SECONDS=300
-	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker citus_campaign profile_race every_function hostile_waiters hostile_cells forged_service plain_cell_campaign ddl_race copies
+chaos: build ## The campaigns for longer: crashes, without and with the library preloaded, profiles, DDL, every function, hostile waiters and cells, a forged service, plain cells, copies, unique columns, distributed tables; CAMPAIGN_SECONDS=300
+	@CAMPAIGN_SECONDS=$${CAMPAIGN_SECONDS:-300} TEST_LOG_LINES=100 scripts/test script campaign campaign_worker citus_campaign profile_race every_function hostile_waiters hostile_cells forged_service plain_cell_campaign ddl_race copies unique_campaign
 
 failover: build ## Failovers of a service with synchronous replication, under Patroni; ROUNDS=200, MODE=asynchronous for the control
 	@scripts/failover
