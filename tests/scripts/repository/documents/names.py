@@ -15,7 +15,7 @@ STANDS_FOR_OTHERS = re.compile(r"(?<![A-Za-z])(NAME|VERSION|MAJOR)(?![A-Z])")
 VALUES = {"docs/names.md", "docs/internals/names.md"}
 HISTORY = {"CHANGELOG.md"}
 UPGRADES = {"CONTRIBUTING.md"}
-# Words of drivers and proxies, docs/drivers.md.
+# Words of drivers and proxies, docs/programs.md.
 DRIVERS = {"setString", "stringtype", "setObject", "autosave", "default_query_exec_mode", "simple_protocol", "max_prepared_statements",
            "server_reset_query", "targetServerType"}
 # Examples, and words of other programs.
