@@ -20,8 +20,8 @@ follow() { python3 -B "$CLAIMS_ROOT/tests/scripts/repository/runbook_commands.py
 # The test finds faults: a role without the right, a command that does not exist, one that does nothing.
 section='Saves fail with 55000, in mode …'
 wrong() { sed "$1" "$runbook" | follow "$section" | grep -oE 'ERROR: +.*|it answers .*' | head -1; }
-expect 'a role that may not' "$(wrong "s/^\*\*Act\*\* (service, administrator). When the reason/**Act** (service, monitor). When the reason/" | grep -c 'permission denied')" 1
+expect 'a role that may not' "$(wrong "s/^- \*\*Act\*\* (service, administrator). When the reason/- **Act** (service, monitor). When the reason/" | grep -c 'permission denied')" 1
 expect 'a function that does not exist' "$(wrong "s/set_mode('open', 'why', 1)/set_no_mode('open', 'why', 1)/" | grep -c 'set_no_mode.* does not exist')" 1
-expect 'nothing says by whom' "$( (sed 's/^\*\*Act\*\* (service, administrator). When the reason/**Act.** When the reason/' "$runbook" | follow "$section" 2>&1 || true) | grep -c 'nothing says where and by whom')" 1
+expect 'nothing says by whom' "$( (sed 's/^- \*\*Act\*\* (service, administrator). When the reason/- **Act.** When the reason/' "$runbook" | follow "$section" 2>&1 || true) | grep -c 'nothing says where and by whom')" 1
 
 expect 'every command' "$(follow 2>&1)" ''

@@ -54,20 +54,21 @@ def commands(text, document="docs/runbook.md"):
 
 
 def _paragraphs(text, document):
-    """(line, text) of headings, paragraphs and list items; tables and blocks have no commands."""
+    """(line, text) of headings, paragraphs and list items, without the marks of lists; tables and blocks have no commands."""
     found, fenced = [], False
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("```"):
             fenced = not fenced
             if line == "```sql":
                 raise ValueError(f"{document}:{number}: commands stand in code spans, where they can be executed by whom the text says")
+        line = line.strip()
         new = re.match(r"#|\*\*|\d+\. |- ", line)
-        if fenced or not line.strip() or line.startswith("|") or new:
+        if fenced or not line or line.startswith("|") or new:
             if found:
                 yield found[0][0], "\n".join(part for _, part in found)
             found = []
-        if not fenced and line.strip() and not line.startswith(("|", "```")):
-            found.append((number, line))
+        if not fenced and line and not line.startswith(("|", "```")):
+            found.append((number, line.removeprefix("- ")))
     if found:
         yield found[0][0], "\n".join(part for _, part in found)
 
