@@ -6,8 +6,7 @@ REFERENCE = "docs/reference.md"
 SECURITY = "docs/security.md"
 PROMISES = "docs/internals/states-and-locks.md"
 # Sections that promise nothing: they explain, and name a test where they state what holds.
-WITHOUT_TESTS = {"Security", "What is not defended against", "The roles of a session", "Which check uses which role", "Where code runs, and what follows",
-                 "What an owner of a server may do"}
+WITHOUT_TESTS = {"Security", "What is not defended against", "What an owner of a server may do"}
 TRUSTED = "superusers of a cluster"
 # The word of the column `who` there for each audience.
 WHO = {"all": "everybody", "reader": "reader", "router": "router", "cell": "cell", "worker": "worker", "monitor": "monitor"}
