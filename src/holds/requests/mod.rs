@@ -1,7 +1,7 @@
 //! Requests: a queue in which one process at a time has the requests of an entity.
 //!
 //! A request that is taken for a transaction is a locked row; [`hands`] has the list. Longer holds are written into the
-//! rows. docs/holds/shorter-holds.md has the states and the locks.
+//! rows. docs/internals/shorter-holds.md has the states and the locks.
 
 pub mod capture;
 mod captured_tables;
