@@ -18,7 +18,9 @@ use crate::kernel::modes::EVERYBODY;
 use crate::service::claims::{OwnedName, OwnedRow, values_by_type};
 use crate::service::feed::{Change, ChangeSet, FeedTables};
 use crate::service::transfer::transfers::{self, WRITERS};
-use crate::service::transfer::{LockedTransfer, OpenWriters, STEP, StepStart, Transfer, TransferStep, TransferTables};
+use crate::service::transfer::{
+    LockedTransfer, OpenWriters, PassPosition, STEP, StepStart, Transfer, TransferStep, TransferTables,
+};
 use pg::clock::Moment;
 use pg::query::{Record, query, record};
 use pg::settings::{LockWaits, under};
@@ -146,18 +148,18 @@ impl TransferTables for Citus {
         connection.run_text(&text, []).count()
     }
 
-    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
+    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&PassPosition>) -> TransferStep {
         let wanted = if transfer.is_whole { wanted_of_all } else { wanted };
         let mark = if transfer.is_whole { mark_all } else { mark };
         let Transfer { uuid, from_cell, .. } = *transfer;
-        let found = wanted(connection, StepStart::of(transfer, after));
+        let found = wanted(connection, StepStart::of(transfer, after.and_then(PassPosition::source)));
         let now = Moment::now();
         change(connection, found, |bucket_type, values| mark(connection, uuid, from_cell, now, bucket_type, values))
     }
 
-    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep {
+    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&PassPosition>) -> TransferStep {
         let Transfer { uuid, from_cell, cell_id, .. } = *transfer;
-        let found = held_page(connection, StepStart::of(transfer, after));
+        let found = held_page(connection, StepStart::of(transfer, after.and_then(PassPosition::source)));
         let now = Moment::now();
         let release =
             |bucket_type: i32, values: &[&str]| release(connection, uuid, from_cell, now, bucket_type, values, cell_id);
@@ -255,7 +257,7 @@ fn change(connection: &Connection, found: Vec<Found>, mut change: impl FnMut(i32
     let wanted = found.len() as i64;
     let position = |last: Found| {
         let Found { source_type, source_id, bucket_type, bucket_value, .. } = last;
-        ClaimCursor { source_type, source_id, bucket_type, bucket_value }
+        PassPosition::BySource(ClaimCursor { source_type, source_id, bucket_type, bucket_value })
     };
     let after = found.into_iter().next_back().filter(|_| wanted == STEP).map(position);
     TransferStep { wanted, changed, after }

@@ -27,6 +27,15 @@ pub struct ClaimCursor {
     pub bucket_value: String,
 }
 
+/// Where a transfer that reads claims by their subjects continues: after this claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectCursor {
+    pub subject_type: i32,
+    pub subject_id: String,
+    pub bucket_type: i32,
+    pub bucket_value: String,
+}
+
 /// A cursor of `list_discrepancies`, which continues after this discrepancy. `above` is the start of the range of
 /// source ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,10 +110,9 @@ impl Cursor for HistoryCursor {
     const TAG: char = 'h';
 
     fn is_sound(&self) -> bool {
-        let is_name = |value: &str| !value.contains('\0') && !limits::is_longer_than(value, limits::BUCKET_VALUE_CHARS);
         is_time(self.at)
             && match &self.event {
-                HistoryEvent::Claim { bucket_value, .. } => is_name(bucket_value),
+                HistoryEvent::Claim { bucket_value, .. } => is_text(bucket_value, limits::BUCKET_VALUE_CHARS),
                 HistoryEvent::Change { .. } => true,
             }
     }
@@ -119,19 +127,30 @@ impl Cursor for ClaimCursor {
     const TAG: char = 'r';
 
     fn is_sound(&self) -> bool {
-        let sound = |text: &str, limit| !text.contains('\0') && !limits::is_longer_than(text, limit);
-        sound(&self.source_id, limits::ID_CHARS) && sound(&self.bucket_value, limits::BUCKET_VALUE_CHARS)
+        is_text(&self.source_id, limits::ID_CHARS) && is_text(&self.bucket_value, limits::BUCKET_VALUE_CHARS)
     }
+}
+
+impl Cursor for SubjectCursor {
+    const TAG: char = 's';
+
+    fn is_sound(&self) -> bool {
+        is_text(&self.subject_id, limits::ID_CHARS) && is_text(&self.bucket_value, limits::BUCKET_VALUE_CHARS)
+    }
+}
+
+/// Returns whether a column of at most `limit` characters can have this value.
+fn is_text(text: &str, limit: usize) -> bool {
+    !text.contains('\0') && !limits::is_longer_than(text, limit)
 }
 
 impl Cursor for DiscrepancyCursor {
     const TAG: char = 'd';
 
     fn is_sound(&self) -> bool {
-        let sound = |text: &str, limit| !text.contains('\0') && !limits::is_longer_than(text, limit);
-        self.above.as_deref().is_none_or(|above| !above.is_empty() && sound(above, limits::ID_CHARS))
-            && sound(&self.place.source_id, limits::ID_CHARS)
-            && sound(&self.place.bucket_value, limits::BUCKET_VALUE_CHARS)
+        self.above.as_deref().is_none_or(|above| !above.is_empty() && is_text(above, limits::ID_CHARS))
+            && is_text(&self.place.source_id, limits::ID_CHARS)
+            && is_text(&self.place.bucket_value, limits::BUCKET_VALUE_CHARS)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use claims_model::attribution::Attribution;
-use claims_model::cursor::{ClaimCursor, Cursor};
+use claims_model::cursor::{ClaimCursor, Cursor, SubjectCursor};
 use claims_model::transfer::{Seal, TransferState};
 use uuid::Uuid;
 
@@ -29,8 +29,8 @@ pub struct Transfer {
     pub skipped: i64,
     pub digest: Vec<u8>,
     /// The positions at which the pass of marking, or of releasing, continues.
-    pub marking_after: Option<ClaimCursor>,
-    pub releasing_after: Option<ClaimCursor>,
+    pub marking_after: Option<PassPosition>,
+    pub releasing_after: Option<PassPosition>,
     pub was_reversed: bool,
     /// Whether it moves all claims of the cell.
     pub is_whole: bool,
@@ -61,7 +61,7 @@ record! {
 
 impl LockedTransfer {
     pub fn of(self, uuid: Uuid) -> Transfer {
-        let position = |text: Option<String>| text.and_then(|text| ClaimCursor::decode(&text).ok());
+        let position = |text: Option<String>| text.and_then(|text| PassPosition::decode(&text));
         Transfer {
             uuid,
             from_cell: self.from_cell,
@@ -82,13 +82,42 @@ impl LockedTransfer {
     }
 }
 
+/// Where a pass over the claims of a cell continues: after a claim, in the order in which the pass reads them.
+#[derive(Debug, Clone)]
+pub enum PassPosition {
+    BySource(ClaimCursor),
+    BySubject(SubjectCursor),
+}
+
+impl PassPosition {
+    fn decode(text: &str) -> Option<Self> {
+        let by_source = ClaimCursor::decode(text).map(PassPosition::BySource);
+        by_source.or_else(|_| SubjectCursor::decode(text).map(PassPosition::BySubject)).ok()
+    }
+
+    /// Returns the claim after which a pass in the order of sources continues.
+    pub fn source(&self) -> Option<&ClaimCursor> {
+        match self {
+            PassPosition::BySource(cursor) => Some(cursor),
+            PassPosition::BySubject(_) => None,
+        }
+    }
+
+    pub fn encode(&self) -> String {
+        match self {
+            PassPosition::BySource(cursor) => cursor.encode(),
+            PassPosition::BySubject(cursor) => cursor.encode(),
+        }
+    }
+}
+
 pub struct TransferStep {
     /// The number of the transfer's claims that it has found.
     pub wanted: i64,
     /// The number of claims that it has changed.
     pub changed: i64,
     /// The position at which the next step continues. `None` if the cell has no more claims.
-    pub after: Option<ClaimCursor>,
+    pub after: Option<PassPosition>,
 }
 
 /// The transactions that have written claims or modes and have not ended.
@@ -105,7 +134,7 @@ pub struct OpenWriters {
 }
 
 arguments! {
-    /// The claims that a step of a transfer reads: those stored under a cell after a position.
+    /// The claims that a step of a transfer reads by source: those stored under a cell after a position.
     pub struct StepStart<'s> {
         transfer: Uuid,
         from_cell: i64,
@@ -128,6 +157,31 @@ impl<'s> StepStart<'s> {
     }
 }
 
+arguments! {
+    /// The claims that a step of a transfer reads by subject: those of the transfer's subjects after a position.
+    pub struct SubjectStepStart<'s> {
+        transfer: Uuid,
+        from_cell: i64,
+        subject_type: i32,
+        subject_id: &'s str,
+        bucket_type: i32,
+        bucket_value: &'s str,
+        most: i64,
+    }
+}
+
+impl<'s> SubjectStepStart<'s> {
+    /// Returns the start of a step after a position, or before every claim.
+    pub fn of(transfer: &Transfer, after: Option<&'s SubjectCursor>) -> Self {
+        let (subject_type, subject_id, bucket_type, bucket_value) = after
+            .map_or((i32::MIN, "", i32::MIN, ""), |after| {
+                (after.subject_type, &*after.subject_id, after.bucket_type, &*after.bucket_value)
+            });
+        let Transfer { uuid, from_cell, .. } = *transfer;
+        SubjectStepStart { transfer: uuid, from_cell, subject_type, subject_id, bucket_type, bucket_value, most: STEP }
+    }
+}
+
 /// Transfers, and the claims that they hold.
 pub trait TransferTables: Sync {
     /// Locks the row of a transfer until the transaction ends, without waiting. Returns `None` if there is none.
@@ -139,11 +193,12 @@ pub trait TransferTables: Sync {
     /// Runs `write`, which writes to the tables of transfers.
     fn write_transfers(&self, write: &mut dyn FnMut());
 
-    /// Runs one step of marking the claims of the transfer's subjects. Does not wait for other transactions.
-    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
+    /// Runs one step of marking the claims of the transfer's subjects: of a new pass, or of one that has come to a position. Does not wait for
+    /// other transactions.
+    fn mark_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&PassPosition>) -> TransferStep;
 
     /// Runs one step of making the claims that the transfer holds ACTIVE, at the cell where they are.
-    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&ClaimCursor>) -> TransferStep;
+    fn release_held(&self, connection: &Connection, transfer: &Transfer, after: Option<&PassPosition>) -> TransferStep;
 
     /// Returns how many names that are kept back leases of the transfer's cell reclaim for its subjects: claims that it does not see yet.
     fn count_reclaims(&self, connection: &Connection, transfer: &Transfer) -> i64;

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use claims_model::cursor::{ClaimCursor, Cursor};
 use claims_model::transfer::{Scope, Seal, Subjects, TransferState};
 use uuid::Uuid;
 
-use super::tables::{OpenWriters, Transfer, TransferTables};
+use super::tables::{OpenWriters, PassPosition, Transfer, TransferTables};
 use pg::clock::Moment;
 use pg::lock;
 use pg::query::{query, record};
@@ -117,7 +116,7 @@ impl dyn TransferTables + '_ {
         sealed_by: Option<&Seal>,
     ) {
         let TransferProgress { state, changed, other, after } = *progress;
-        let (after, sealed_by) = (after.map(ClaimCursor::encode), sealed_by.map(Seal::as_str));
+        let (after, sealed_by) = (after.map(PassPosition::encode), sealed_by.map(Seal::as_str));
         let at = Moment::now();
         self.writing(|| marked(connection, transfer.uuid, state.name(), changed, other, after, at, sealed_by));
     }
@@ -125,7 +124,7 @@ impl dyn TransferTables + '_ {
     /// Records how far a pass that releases claims has come.
     pub fn record_released(&self, connection: &Connection, transfer: &Transfer, progress: &TransferProgress) {
         let TransferProgress { state, changed, other, after } = *progress;
-        let (after, at) = (after.map(ClaimCursor::encode), Moment::now());
+        let (after, at) = (after.map(PassPosition::encode), Moment::now());
         self.writing(|| released(connection, transfer.uuid, state.name(), changed, other, after, at));
     }
 
@@ -154,7 +153,7 @@ pub struct TransferProgress<'p> {
     pub changed: i64,
     /// While marking, the number of claims that were skipped; while releasing, the number of those that count as moved.
     pub other: i64,
-    pub after: Option<&'p ClaimCursor>,
+    pub after: Option<&'p PassPosition>,
 }
 
 /// Returns a transfer that moves all claims of a cell, and the cell. Call it with [writes_announced] for a change that such a
