@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # bench/instructions.sh CHECKOUT [CALL]: the instructions of one call with the extension of a checkout that is built, counted by callgrind. CALL is
 # begin (one new name; this if none is given), commit (begin and commit of one new name), destroy (the same, then begin and commit of its end), kept
-# (like destroy, of a type whose names are kept back), get_record, or save (an automatic save in the database of the service). A backend runs alone
-# (postgres --single), makes many calls and then more, and the difference counts.
+# (like destroy, of a type whose names are kept back), get_record, save (an automatic save in the database of the service), unique (a save of
+# one row in a partition of a table of add_unique), or indexes (the same, with a unique index in each partition instead). A backend runs alone (postgres
+# --single), makes many calls and then more, and the difference counts.
 . "$1/scripts/lib.sh"
 call=${2:-begin}
 CLAIMS_TARGET=$1/target
@@ -31,8 +32,8 @@ calls() {
       echo "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '$name'))"
       ;;
     get_record) echo "SELECT * FROM claims.get_record('ROUTES', 'somebody')" ;;
-    save) echo "INSERT INTO saved VALUES ('$2-$n')" ;;
-    *) echo "begin, commit, destroy, kept, get_record or save, not $call" >&2 && return 1 ;;
+    save | unique | indexes) echo "INSERT INTO saved VALUES ('$2-$n')" ;;
+    *) echo "begin, commit, destroy, kept, get_record, save, unique or indexes, not $call" >&2 && return 1 ;;
     esac
   done
 }
@@ -44,6 +45,14 @@ calls 0 none
   if [ "$call" = save ]; then
     printf '%s\n' 'CREATE TABLE saved (name text, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY)' \
       "SELECT claims.claim_attribute('saved', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES')" 'SELECT claims.automatic_here(1)'
+  fi
+  if [ "$call" = unique ] || [ "$call" = indexes ]; then
+    echo 'CREATE TABLE saved (name text) PARTITION BY HASH (name)'
+    for nth in 0 1 2 3; do
+      echo "CREATE TABLE saved_$nth PARTITION OF saved FOR VALUES WITH (MODULUS 4, REMAINDER $nth)"
+      [ "$call" = unique ] || echo "CREATE UNIQUE INDEX ON saved_$nth (name)"
+    done
+    [ "$call" = indexes ] || echo "SELECT claims.add_unique('saved_name', '{saved}', 'name')"
   fi
 } | single >&2
 calls 200 first | single >/dev/null

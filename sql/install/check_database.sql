@@ -51,8 +51,7 @@ AS $$
      WHERE NOT c.relispartition AND i.inhparent IN (SELECT a.table_name FROM claims.claimed_attributes a UNION ALL SELECT u.table_name FROM claims.unique_members u)
     UNION ALL
     SELECT 'values of a table are not unique',
-           format('Not all of those of table %s stand in claims: it came to unique "%s" unnoticed. claims.drop_unique() and claims.add_unique() claim them.',
-                  m.relid::regclass, u.name)
+           format('Not all of those of table %s stand in claims of unique "%s". claims.import_unique() claims them.', m.relid::regclass, u.name)
       FROM member m JOIN claims.unique_members k ON k.table_name = m.root JOIN claims.unique_constraints u ON u.type_id = k.type_id
       JOIN pg_class c ON c.oid = m.relid AND c.relkind = 'r'
      WHERE m.name = '!claims_unique'
@@ -64,8 +63,8 @@ AS $$
      WHERE m.name = '!claims_unique'
 $$;
 COMMENT ON FUNCTION claims.find_capture_problems() IS
-    'Internal: the triggers of captured tables that do not fire, inheritance children of claimed tables, and partitions that came to a constraint of '
-    'claims.add_unique() unnoticed, for claims.check(). Locks nothing.';
+    'Internal: the triggers of captured tables that do not fire, inheritance children of claimed tables, and tables of constraints of '
+    'claims.add_unique() whose values are not all claimed, for claims.check(). Locks nothing.';
 
 CREATE OR REPLACE FUNCTION claims.find_altered_settings() RETURNS TABLE (problem text, detail text)
     LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp

@@ -22,8 +22,9 @@ COMMENT ON TABLE claims.import_runs IS
     'In a cell: the last import of each source type at each service, and the position at which it continues. claims.imports shows it. Not dumped.';
 COMMENT ON COLUMN claims.import_runs.cell_id IS 'The cell.';
 COMMENT ON COLUMN claims.import_runs.source_type IS 'Name of the source type.';
-COMMENT ON COLUMN claims.import_runs.service IS 'The service at which the names are claimed.';
-COMMENT ON COLUMN claims.import_runs.source_id IS 'The source id up to which all rows are done, but those of claims.import_leftovers.';
+COMMENT ON COLUMN claims.import_runs.service IS 'The service at which the names are claimed. Empty: this database, for claims.import_unique().';
+COMMENT ON COLUMN claims.import_runs.source_id IS
+    'The source id up to which all rows are done, but those of claims.import_leftovers. Of a unique: the generation of a table, and its first block that is not read.';
 COMMENT ON COLUMN claims.import_runs.is_read IS 'Whether all rows were read.';
 COMMENT ON COLUMN claims.import_runs.estimated IS 'Estimated number of rows that need a claim, from the last ANALYZE.';
 COMMENT ON COLUMN claims.import_runs.rows_done IS 'Rows that were read and sent.';
@@ -95,7 +96,7 @@ AS $$
            CASE WHEN r.finished_at IS NULL AND a.pid IS NOT NULL AND r.rate > 0
                 THEN make_interval(secs => greatest(r.estimated - r.rows_done, 0) / r.rate) END,
            r.collisions, r.skipped, r.started_at, r.updated_at, r.finished_at,
-           CASE WHEN r.finished_at IS NULL THEN a.pid END, r.service
+           CASE WHEN r.finished_at IS NULL THEN a.pid END, nullif(r.service, '')
       FROM claims.import_runs r
       LEFT JOIN pg_stat_activity a
         ON a.pid = r.pid AND (a.state = 'active' AND a.query_start = r.call_began_at OR a.state IS NULL OR a.state = 'disabled')
@@ -106,21 +107,23 @@ CREATE VIEW claims.imports AS
     SELECT i.cell_id, i.source_type, i.state, i.rows_done, i.estimated, i.rate, i.remaining, i.collisions, i.skipped, i.started_at, i.updated_at,
            i.finished_at, i.pid, i.service
       FROM claims.list_imports() i;
-COMMENT ON VIEW claims.imports IS 'In a cell: the last import of each source type at each service, its state and its progress. No names.';
+COMMENT ON VIEW claims.imports IS
+    'In a cell: the last import of each source type at each service, and of each unique, its state and its progress. No names.';
 COMMENT ON COLUMN claims.imports.cell_id IS 'The cell.';
-COMMENT ON COLUMN claims.imports.source_type IS 'Name of the source type.';
+COMMENT ON COLUMN claims.imports.source_type IS 'Name of the source type, or of the unique.';
 COMMENT ON COLUMN claims.imports.state IS 'running, stopped (the next call continues), or finished.';
 COMMENT ON COLUMN claims.imports.rows_done IS 'Rows that were read and sent.';
 COMMENT ON COLUMN claims.imports.estimated IS 'Estimated number of rows that need a claim, from the last ANALYZE.';
 COMMENT ON COLUMN claims.imports.rate IS 'Rows a second in the last call.';
 COMMENT ON COLUMN claims.imports.remaining IS 'Estimated remaining time, at this rate; NULL: it is not running.';
-COMMENT ON COLUMN claims.imports.collisions IS 'Rows whose names could not be claimed: claims.import_collisions() lists them.';
+COMMENT ON COLUMN claims.imports.collisions IS
+    'Rows whose names could not be claimed: claims.import_collisions() lists them; claims.unique_duplicates() those of a unique.';
 COMMENT ON COLUMN claims.imports.skipped IS 'Rows that can have no claim.';
 COMMENT ON COLUMN claims.imports.started_at IS 'When the import began (clock time).';
 COMMENT ON COLUMN claims.imports.updated_at IS 'When its last batch was done (clock time).';
 COMMENT ON COLUMN claims.imports.finished_at IS 'When it finished.';
 COMMENT ON COLUMN claims.imports.pid IS 'Process that runs it.';
-COMMENT ON COLUMN claims.imports.service IS 'The service at which the names are claimed.';
+COMMENT ON COLUMN claims.imports.service IS 'The service at which the names are claimed; NULL: this database, for claims.import_unique().';
 
 -- A procedure that commits can neither be SECURITY DEFINER nor set search_path. So it has the rights of its caller, and no operators.
 CREATE PROCEDURE claims.import_claims(cell_id bigint, service text, source_type text, rows_per_second int DEFAULT NULL, batch_size int DEFAULT 1000,

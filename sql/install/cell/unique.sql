@@ -61,7 +61,7 @@ COMMENT ON COLUMN claims.unique_tables.type_id IS 'The constraint: claims.unique
 COMMENT ON COLUMN claims.unique_tables.table_name IS
     'The table or partition. NULL: it was dropped, detached or truncated, or its column was; its claims count no longer, and are deleted in the background.';
 COMMENT ON COLUMN claims.unique_tables.is_complete IS
-    'Whether the values that the table had when the generation began were claimed. False: it came unnoticed, and began with its first change.';
+    'Whether the values that the table had when the generation began are claimed. False: claims.import_unique() has not claimed them yet, or the table came unnoticed.';
 COMMENT ON SEQUENCE claims.unique_tables_generation_seq IS 'Numbers of generations.';
 CREATE INDEX unique_tables_given_up ON claims.unique_tables (generation) WHERE table_name IS NULL;
 COMMENT ON INDEX claims.unique_tables_given_up IS 'Finds the generations whose claims are to be deleted.';
@@ -91,13 +91,16 @@ COMMENT ON TRIGGER announce_change ON claims.unique_members IS 'Sessions cache t
 CREATE VIEW claims.uniques AS
     SELECT u.name, ARRAY(SELECT m.table_name FROM claims.unique_members m WHERE m.type_id = u.type_id ORDER BY m.table_name::text) AS table_names,
            (SELECT min(m.column_name::text) FROM claims.unique_members m WHERE m.type_id = u.type_id)::name AS column_name,
-           b.profile, u.condition, u.cell_id, u.reason, u.created_at
+           b.profile, u.condition, u.cell_id, u.reason, u.created_at,
+           NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.type_id = u.type_id AND t.table_name IS NOT NULL AND NOT t.is_complete) AS is_valid
       FROM claims.unique_constraints u LEFT JOIN claims.bucket_types b ON b.id = u.type_id;
 COMMENT ON VIEW claims.uniques IS 'The constraints of claims.add_unique(). For administrators.';
 COMMENT ON COLUMN claims.uniques.name IS 'Name of the constraint.';
 COMMENT ON COLUMN claims.uniques.table_names IS 'Its tables: ordinary ones, and partitioned ones with all their partitions. Empty if all were dropped.';
 COMMENT ON COLUMN claims.uniques.column_name IS 'The column. Where it was renamed in some of the tables, the first of its names.';
 COMMENT ON COLUMN claims.uniques.profile IS 'The profile by which values are compared.';
+COMMENT ON COLUMN claims.uniques.is_valid IS
+    'Whether all values of its tables are claimed. False: those that stood there before are compared with new ones after claims.import_unique().';
 
 -- Not SECURITY DEFINER: like claims.capture_row() it takes its owner's rights only when it executes a statement.
 CREATE FUNCTION claims.unique_row() RETURNS trigger LANGUAGE c AS 'MODULE_PATHNAME', 'unique_row_wrapper';
@@ -255,26 +258,56 @@ COMMENT ON FUNCTION claims.purge_uniques(bigint) IS
 
 -- Runs with the caller's search_path and rights, but uses them only to resolve names in the condition.
 CREATE FUNCTION claims.add_unique(name text, table_names regclass[], column_name name, profile text DEFAULT 'exact', condition text DEFAULT NULL,
-                                  reason text DEFAULT NULL)
+                                  reason text DEFAULT NULL, import boolean DEFAULT true)
     RETURNS void
     LANGUAGE sql
     BEGIN ATOMIC
         SELECT claims.declare_unique(name, table_names::oid[], column_name, profile, condition,
                                      ARRAY(SELECT claims.spell_out_condition(t.table_name, condition, false)
-                                             FROM unnest(table_names::oid[]) WITH ORDINALITY t (table_name, nth) ORDER BY t.nth), reason);
+                                             FROM unnest(table_names::oid[]) WITH ORDINALITY t (table_name, nth) ORDER BY t.nth), reason, import);
     END;
-COMMENT ON FUNCTION claims.add_unique(text, regclass[], name, text, text, text) IS
+COMMENT ON FUNCTION claims.add_unique(text, regclass[], name, text, text, text, boolean) IS
     'From its COMMIT on a value stands at most once in a column of all these tables together: ordinary ones, and partitioned ones with all their partitions, '
     'in any schemas. profile compares the values; condition is a boolean expression over the row. Claims the values that are there: 23505 and nothing '
     'changed if one stands twice (claims.unique_duplicates() lists them). A violation is 23505 at COMMIT, or at SET CONSTRAINTS ALL IMMEDIATE. 42804 for '
     'types whose values can be equal where their texts are not. For administrators who own the tables. Locks the tables against writers, in the order of '
-    'their numbers, until the transaction ends.';
-COMMENT ON FUNCTION claims.declare_unique(text, oid[], name, text, text, text[], text) IS
+    'their numbers, until the transaction ends. With import => false it claims no values that are there, and so has the locks for a moment: '
+    'claims.import_unique() claims them beside writers.';
+COMMENT ON FUNCTION claims.declare_unique(text, oid[], name, text, text, text[], text, boolean) IS
     'Internal: the part of add_unique that needs the rights of the extension''s owner.';
 COMMENT ON FUNCTION claims.drop_unique(text, text) IS
     'Ends a constraint of claims.add_unique(), and deletes its claims and types. 42704 if there is none. For administrators, with a reason. Locks its tables '
     'ACCESS EXCLUSIVE until the transaction ends.';
 COMMENT ON FUNCTION claims.renew_generations(oid) IS 'Internal: gives up all values of a table that is being truncated.';
+
+-- A procedure that commits can neither be SECURITY DEFINER nor set search_path. So it has the rights of its caller, and no operators.
+CREATE PROCEDURE claims.import_unique(name text)
+    LANGUAGE plpgsql
+AS $$
+DECLARE
+    is_over boolean;
+    pause float8;
+BEGIN
+    PERFORM claims.begin_unique_import($1);
+    COMMIT;
+    LOOP
+        SELECT s.is_over, s.pause INTO is_over, pause FROM claims.import_unique_step($1) s;
+        COMMIT;
+        EXIT WHEN is_over;
+        PERFORM claims.wait_for_import(pause);
+        COMMIT;
+    END LOOP;
+END $$;
+COMMENT ON PROCEDURE claims.import_unique(text) IS
+    'Claims the values that tables had before claims.add_unique(..., import => false), and those of partitions that came to a unique unnoticed, a few '
+    'blocks of a table in a transaction of its own. Then no value stands twice, and claims.uniques.is_valid is true. 23505 if one does '
+    '(claims.unique_duplicates() lists them), and the next call continues. Reports by NOTICE every ten seconds, and in claims.imports. For administrators '
+    'who own the tables. Locks the rows of a portion FOR SHARE until it is claimed; rows that another transaction has locked are tried again.';
+COMMENT ON FUNCTION claims.begin_unique_import(text) IS
+    'Internal: for claims.import_unique(), begins or continues an import. 55P03 if another session is importing the unique. Locks its row of claims.import_runs.';
+COMMENT ON FUNCTION claims.import_unique_step(text) IS
+    'Internal: for claims.import_unique(), imports a portion, or compares a table with its claims. Locks the row of the import, the table as a SELECT does, '
+    'and the rows of the portion FOR SHARE.';
 
 COMMENT ON FUNCTION claims.find_duplicates(oid[], name, text, text[]) IS 'Internal: the part of unique_duplicates that does not depend on the caller''s search_path.';
 

@@ -7,7 +7,8 @@ CREATE FUNCTION claims."declare_unique"(
 	"profile" TEXT, /* Option < String > */
 	"condition" TEXT, /* Option < String > */
 	"conditions" TEXT[], /* Option < Vec < Option < String > > > */
-	"reason" TEXT /* Option < String > */
+	"reason" TEXT, /* Option < String > */
+	"import" bool /* Option < bool > */
 ) RETURNS VOID /* Result < (), ErrorReport > */
 SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
@@ -22,6 +23,25 @@ SECURITY DEFINER
 SET search_path TO pg_catalog, pg_temp
 LANGUAGE c /* Rust */
 AS 'MODULE_PATHNAME', 'drop_unique_wrapper';
+
+CREATE FUNCTION claims."begin_unique_import"(
+	"name" TEXT /* Option < String > */
+) RETURNS VOID /* Result < (), ErrorReport > */
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'begin_unique_import_wrapper';
+
+CREATE FUNCTION claims."import_unique_step"(
+	"name" TEXT /* Option < String > */
+) RETURNS TABLE (
+	"is_over" bool,  /* bool */
+	"pause" double precision  /* f64 */
+)
+SECURITY DEFINER
+SET search_path TO pg_catalog, pg_temp
+LANGUAGE c /* Rust */
+AS 'MODULE_PATHNAME', 'import_unique_step_wrapper';
 
 CREATE FUNCTION claims."find_duplicates"(
 	"table_names" oid[], /* Option < Vec < Option < Oid > > > */

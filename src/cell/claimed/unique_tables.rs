@@ -66,10 +66,17 @@ record! {
         pub kind: String,
     }
 
-    /// A generation that has begun.
+    /// The generation of a table.
     pub struct Generation {
         pub table_name: Oid,
         pub generation: i64,
+    }
+
+    /// A table of a constraint, as claims.add_unique() named it.
+    pub struct MemberColumn {
+        pub root: Oid,
+        pub column_name: String,
+        pub condition: Option<String>,
     }
 }
 
@@ -124,14 +131,38 @@ query! {
         "SELECT c.oid FROM tree JOIN pg_class c ON c.oid = tree.oid
           WHERE c.relkind = 'r' AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.type_id = :type_id AND t.table_name = c.oid)
           ORDER BY c.oid");
-    /// Begins a generation of each of the tables that has none. The caller claims their values.
-    pub fn begin_generations(type_id: i32, tables: &[Oid]) -> Vec<Generation> = [LatestToWrite]
-        "INSERT INTO claims.unique_tables (type_id, table_name) SELECT :type_id, x::regclass FROM unnest(:tables) x
+    /// Begins a generation of each of the tables that has none. `is_complete`: the caller claims their values, or they have none.
+    pub fn begin_generations(type_id: i32, tables: &[Oid], is_complete: bool) -> Vec<Generation> = [LatestToWrite]
+        "INSERT INTO claims.unique_tables (type_id, table_name, is_complete) SELECT :type_id, x::regclass, :is_complete FROM unnest(:tables) x
          ON CONFLICT (table_name, type_id) DO NOTHING RETURNING table_name::oid, generation";
     /// Begins a generation of a table that has rows, perhaps, whose values nobody has claimed.
     pub fn begin_incomplete(type_id: i32, table: Oid) = [LatestToWrite]
         "INSERT INTO claims.unique_tables (type_id, table_name, is_complete) VALUES (:type_id, :table::regclass, false)
          ON CONFLICT (table_name, type_id) DO NOTHING";
+    /// Returns the first table, by its generation, whose values are not all claimed.
+    pub fn next_incomplete(type_id: i32, from: i64) -> Option<Generation> = [Latest]
+        "SELECT t.table_name::oid AS table_name, t.generation FROM claims.unique_tables t
+          WHERE t.type_id = :type_id AND t.table_name IS NOT NULL AND NOT t.is_complete AND t.generation >= :from ORDER BY t.generation LIMIT 1";
+    /// Notes that all values of a table are claimed for its generation.
+    pub fn complete(generation: i64) = [LatestToWrite]
+        "UPDATE claims.unique_tables SET is_complete = true WHERE generation = :generation AND table_name IS NOT NULL";
+    /// Estimates the number of rows of the tables whose values are not all claimed, from the last ANALYZE.
+    pub fn estimated_rows(type_id: i32) -> Option<i64> = [Latest]
+        "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint FROM claims.unique_tables t JOIN pg_class c ON c.oid = t.table_name
+          WHERE t.type_id = :type_id AND NOT t.is_complete";
+    /// Returns the number of blocks of a table.
+    pub fn blocks(table: Oid) -> i64 = [Latest] "SELECT pg_relation_size(c.oid) / current_setting('block_size')::bigint FROM pg_class c WHERE c.oid = :table";
+    /// Returns those of the values that are claimed for a generation.
+    pub fn claimed_for(type_id: i32, generation: i64, values: &[&str]) -> Vec<String> = [Latest]
+        "SELECT c.bucket_value FROM claims.claims c
+          WHERE c.bucket_type = :type_id AND c.bucket_value = ANY (:values) AND c.source_type = :type_id AND c.source_id = :generation::text";
+    /// Returns the tables of a constraint with their columns and conditions.
+    pub fn member_columns(type_id: i32) -> Vec<MemberColumn> = [Latest]
+        "SELECT m.table_name::oid AS root, m.column_name::text, m.condition FROM claims.unique_members m WHERE m.type_id = :type_id ORDER BY root";
+    /// Deletes the progress of a constraint's import. Waits for a portion that is being imported.
+    pub fn forget_import(type_id: i32) = [LatestToWrite]
+        "DELETE FROM claims.import_runs r USING claims.unique_constraints u
+          WHERE u.type_id = :type_id AND r.cell_id = u.cell_id AND r.source_type = u.name::text AND r.service = ''";
     /// Ends the generations of tables.
     pub fn end_generations(tables: &[Oid]) -> usize = [LatestToWrite]
         "UPDATE claims.unique_tables SET table_name = NULL WHERE table_name = ANY (:tables)";

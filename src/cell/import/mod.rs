@@ -5,10 +5,10 @@
 
 mod batch;
 mod doubles;
-mod errors;
+pub mod errors;
 pub mod preview;
 mod rows;
-mod statements;
+pub mod statements;
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -36,6 +36,8 @@ struct NewUnique {
     naming: Naming,
     condition: Option<String>,
     reason: Option<String>,
+    /// Whether the values that the tables have are claimed now, and not by claims.import_unique().
+    import: bool,
 }
 
 /// Adds a constraint for add_unique, which has spelled out the conditions. A user may call it directly, so it checks everything.
@@ -49,8 +51,10 @@ fn declare_unique(
     condition: Option<String>,
     conditions: Option<Vec<Option<String>>>,
     reason: Option<String>,
+    import: Option<bool>,
 ) -> Result<(), ErrorReport> {
     answer(|| {
+        let import = arguments::required(import, "import")?;
         let action = match &reason {
             Some(reason) => AdminAction::begin("add_unique", Some(reason.clone()))?,
             None => AdminAction::without_reason("add_unique")?,
@@ -61,13 +65,14 @@ fn declare_unique(
         let tables = tables(table_names, conditions.unwrap_or_default())?;
         let action = action.with("name", name.as_str()).with("column_name", column.as_str());
         let action = action.with("profile", naming.profile.name()).with("condition", condition.as_deref());
-        let wanted = NewUnique { name, tables, column, naming, condition, reason };
+        let action = if import { action } else { action.with("import", false) };
+        let wanted = NewUnique { name, tables, column, naming, condition, reason, import };
         action.perform(|call| add(call, &wanted))
     })
 }
 
 /// Returns a name that a constraint and a type can have.
-fn constraint_name(name: Option<String>) -> Result<String, ClaimsError> {
+pub fn constraint_name(name: Option<String>) -> Result<String, ClaimsError> {
     let name = arguments::text(name, "name", NAME_BYTES)?;
     if name.len() > NAME_BYTES {
         return Err(BadInput::new("name", Problem::TooManyBytes { got: name.len(), limit: NAME_BYTES }).into());
@@ -127,7 +132,13 @@ fn add(call: &Call, wanted: &NewUnique) -> Result<(), ClaimsError> {
         must_fit(connection, *table, &wanted.column)?;
         unique_tables::add_member(connection, type_id, *table, &wanted.column, condition.as_deref());
     }
-    wanted.tables.iter().try_for_each(|(table, _)| existing::claim_new_tables(connection, type_id, *table))
+    wanted.tables.iter().try_for_each(|(table, _)| match wanted.import {
+        true => existing::claim_new_tables(connection, type_id, *table),
+        false => {
+            existing::leave_to_import(connection, type_id, *table);
+            Ok(())
+        }
+    })
 }
 
 /// Raises an error if the name of a constraint is in use. Deletes the rest of one all of whose tables were dropped.
@@ -135,6 +146,7 @@ fn make_room(call: &Call, name: &str) -> Result<(), ClaimsError> {
     match unique_tables::named(call.connection, name) {
         Some(existing) if existing.has_tables => return Err(UniqueError::Exists { name: name.to_owned() }.into()),
         Some(existing) => {
+            unique_tables::forget_import(call.connection, existing.type_id);
             unique_tables::forget(call.connection, existing.type_id);
         }
         None => {}
@@ -217,6 +229,8 @@ fn remove(call: &Call, name: &str) -> Result<i64, ClaimsError> {
         unique_tables::named(connection, name).ok_or_else(|| UniqueError::Unknown { name: name.to_owned() })?;
     // Values that this transaction has saved before need the types.
     automatic::send_now()?;
+    // An import locks its progress before the tables.
+    unique_tables::forget_import(connection, unique.type_id);
     let members = unique_tables::members(connection, unique.type_id);
     // Claims that open transactions have made are committed or gone after that. Some of them may have written a partition by its own name, and
     // have locked nothing else. Tables come before their partitions, as in a statement that writes.

@@ -13,9 +13,11 @@ use pgrx::pg_sys::Oid;
 
 use super::columns::{value_expression, values_of};
 use super::declare::{must_fit, tables};
+use crate::cell::claimed::unique_tables::MemberColumn;
 use crate::kernel::access;
 use crate::kernel::arguments;
 use crate::kernel::call::answer;
+use crate::kernel::catalog;
 use crate::kernel::error::ClaimsError;
 use pg::lock::{self, Strength};
 use pg::name::Name;
@@ -50,6 +52,19 @@ fn find_duplicates(
         })?;
         Ok(TableIterator::new(rows))
     })
+}
+
+/// Returns the values of a constraint that stand more than once, as [find_duplicates] does, in the active snapshot.
+pub fn of_members(
+    connection: &Connection,
+    name: &str,
+    members: &[MemberColumn],
+) -> Result<Vec<(String, i64, Vec<Oid>)>, ClaimsError> {
+    let readable = |member: &MemberColumn| {
+        Readable::new(connection, member.root, &member.column_name, member.condition.as_deref())
+    };
+    let tables = members.iter().map(readable).collect::<Result<Vec<_>, _>>()?;
+    Ok(duplicates(connection, &tables, catalog::current(connection).types.profile_of(name)))
 }
 
 /// A table whose values are compared.

@@ -14,6 +14,23 @@ errors! {
             "could not make unique \"{name}\"",
             detail "Key ({column})=({value}) is duplicated.",
             hint "claims.unique_duplicates() lists all values that stand more than once.";
+        /// Values are doubled that import_unique() could therefore not claim.
+        NotValid { name: String, column: String, value: String } => ERRCODE_UNIQUE_VIOLATION:
+            "could not claim all values of unique \"{name}\"",
+            detail "Key ({column})=({value}) is duplicated.",
+            hint "claims.unique_duplicates() lists all values that stand more than once. Change them, and call claims.import_unique() again.";
+        NotClaimed { name: String, rounds: usize } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+            "could not claim all values of unique \"{name}\"",
+            detail "The tables were read {rounds} times. No value stands twice, and there are still rows without a claim, or claims without a row.",
+            hint "Call claims.import_unique() again when fewer rows change. If claims without a row stay, claims.drop_unique() and claims.add_unique() replace them.";
+        Importing { name: String, pid: i32 } => ERRCODE_LOCK_NOT_AVAILABLE: "unique \"{name}\" is being imported by another session",
+            detail "It is process {pid}.",
+            hint "Wait for its end, which claims.imports shows, or cancel it: an import continues where it stopped.";
+        NotBegun { name: String } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "import of unique \"{name}\" has not begun in this session",
+            hint "Use CALL claims.import_unique().";
+        RowsLocked { name: String, table: String } => ERRCODE_LOCK_NOT_AVAILABLE: "could not claim all values of unique \"{name}\"",
+            detail "Other transactions have locked rows of table \"{table}\", or are changing such values, for too long.",
+            hint "pg_stat_activity and pg_prepared_xacts show them. Then call claims.import_unique() again: it continues where it stopped.";
         Exists { name: String } => ERRCODE_DUPLICATE_OBJECT: "unique \"{name}\" already exists",
             hint "Choose another name, or drop it with claims.drop_unique() first.";
         IsType { kind: Kind, name: String } => ERRCODE_DUPLICATE_OBJECT: ("there is a {} type \"{name}\"", kind.name()),

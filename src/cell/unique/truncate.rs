@@ -21,7 +21,7 @@ fn renew_generations(table_name: Option<Oid>) -> Result<(), ErrorReport> {
         if !types.is_empty() {
             unique_tables::end_generations(connection, &[table]);
             for type_id in types {
-                unique_tables::begin_generations(connection, type_id, &[table]);
+                unique_tables::begin_generations(connection, type_id, &[table], true);
             }
         }
         Ok::<_, ClaimsError>(())

@@ -118,6 +118,7 @@ expect 'adopt_cell: its line there' "$(logged shared "$bytes" | grep -c 'adopt_c
 
 at shared "CREATE TABLE people (id bigint PRIMARY KEY, email text); INSERT INTO people VALUES (1, 'a'), (2, 'b')"
 act shared add_unique '{"name": "email", "column_name": "email", "profile": "exact", "condition": "id > 0"}' - "SELECT claims.add_unique('email', '{people}', 'email', condition => 'id > 0', reason => :why)"
+act shared import_unique '{"name": "email"}' - "SELECT claims.begin_unique_import('email')"
 act shared drop_unique '{"name": "email"}' '{"claims": 2}' "SELECT claims.drop_unique('email', :why)"
 
 # --- were these all? -----------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ act shared drop_unique '{"name": "email"}' '{"claims": 2}' "SELECT claims.drop_u
 # Not admin actions: functions for several nodes (citus_distributed tests them), purges (claims.passes has them), functions of expiring keys, what
 # turns on automatic mode, and internal functions.
 none='distribute purge_outcomes purge_changes purge_fences purge_requests purge_admin_log purge_audit purge_transfer_subjects purge_observations purge_uniques purge_quarantine add_expiring remove_expiring automatic_here'
-internal='change_grants hold_slot_on_node change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places service_calls declare_unique claim_unique_values purge_given_up renew_generations'
+internal='change_grants hold_slot_on_node change_capture_triggers change_request_triggers service_validator buckets_in_flight is_lease_in_flight is_look_in_flight is_look_reserved find_distributed_problems keep_pace take_change_places service_calls declare_unique claim_unique_values purge_given_up renew_generations begin_unique_import import_unique_step'
 { printf '%s\n' "${!TRIED[@]}"; tr -s ' \n' '\n' <<<"$none $internal"; } | sed '/^$/d' | LC_ALL=C sort -u >"$CLAIMS_TMP/known"
 # Found by name in the code; by a reason, or by rights of administrators only, in the catalog.
 { grep -rhoE 'AdminAction::(begin|without_reason|of_cell)\("[a-z_]+"' src | sed -E 's/.*"(.*)"/\1/'
