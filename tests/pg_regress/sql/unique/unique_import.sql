@@ -94,7 +94,8 @@ DO $$ BEGIN FOR n IN 1..2 LOOP PERFORM claims.import_unique_step('keys'); END LO
 SELECT string_agg(table_name::text, ', ' ORDER BY table_name::text) FROM claims.unique_tables WHERE NOT is_complete;
 TRUNCATE events; SELECT is_valid FROM claims.uniques;
 -- the type of the column changes before the import: all values are claimed then
-SELECT claims.drop_unique('keys', 'test'); INSERT INTO events VALUES (1, 1, 'e1'); SELECT claims.add_unique('keys', '{people, events}', 'key', import => false);
+SELECT claims.drop_unique('keys', 'test'); INSERT INTO events VALUES (1, 1, 'e1');
+SELECT claims.add_unique('keys', '{people, events}', 'key', import => false);
 ALTER TABLE people ALTER COLUMN key TYPE varchar(2000); SELECT t.claimed(); SELECT is_valid FROM claims.uniques;
 -- a partition that came unnoticed
 SELECT claims.drop_unique('keys', 'test'); SELECT claims.add_unique('keys', '{people, events}', 'key');
@@ -107,7 +108,8 @@ SELECT * FROM t.found() WHERE found LIKE 'values%';
 
 -- many rows: a call that was cut off is continued, a portion that is rolled back is read again, and rows that were missed are found
 SELECT claims.drop_unique('keys', 'test'); TRUNCATE people, events;
-INSERT INTO people SELECT n, 'n' || n FROM generate_series(1, 20000) n; INSERT INTO events SELECT n, 1 + n % 4, 'm' || n FROM generate_series(1, 5000) n;
+INSERT INTO people SELECT n, 'n' || n FROM generate_series(1, 20000) n;
+INSERT INTO events SELECT n, 1 + n % 4, 'm' || n FROM generate_series(1, 5000) n;
 SELECT claims.add_unique('keys', '{people, events}', 'key', import => false);
 SELECT claims.begin_unique_import('keys'); SELECT * FROM claims.import_unique_step('keys');
 BEGIN; SELECT * FROM claims.import_unique_step('keys'); ROLLBACK;
@@ -121,7 +123,8 @@ UPDATE claims.import_runs SET source_id = split_part(source_id, ' ', 1) || ' 80'
 UPDATE people SET id = -id WHERE id BETWEEN 100 AND 200; UPDATE people SET key = 'new' || id WHERE id BETWEEN 15000 AND 15010;
 DELETE FROM people WHERE id BETWEEN 300 AND 310 OR id BETWEEN 16000 AND 16010;
 CALL claims.import_unique('keys');
-SELECT t.unclaimed(), is_valid, (SELECT count(*) FROM claims.claims) = (SELECT count(*) FROM people) + (SELECT count(*) FROM events) AS as_many FROM claims.uniques;
+SELECT t.unclaimed(), is_valid,
+       (SELECT count(*) FROM claims.claims) = (SELECT count(*) FROM people) + (SELECT count(*) FROM events) AS as_many FROM claims.uniques;
 SELECT rows_done > 0 AS rows, finished_at IS NOT NULL AS finished, pid FROM claims.imports;
 -- it was dropped between two portions
 SELECT claims.drop_unique('keys', 'test'); SELECT claims.add_unique('keys', '{people, events}', 'key', import => false);
