@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # bench/instructions.sh CHECKOUT [CALL]: the instructions of one call with the extension of a checkout that is built, counted by callgrind. CALL is
-# begin (one new name; this if none is given), commit (begin and commit of one new name), destroy (the same, then begin and commit of its end), kept
-# (like destroy, of a type whose names are kept back), get_record, save (an automatic save in the database of the service), unique (a save of
-# one row in a partition of a table of add_unique), or indexes (the same, with a unique index in each partition instead). A backend runs alone (postgres
-# --single), makes many calls and then more, and the difference counts.
+# begin (one new name; this if none is given), commit (begin and commit of one new name), audited (the same with claims.audit = settled), destroy
+# (like commit, then begin and commit of the end of the name), kept (like destroy, of a type whose names are kept back), get_record, save (an
+# automatic save in the database of the service), unique (a save of one row in a partition of a table of add_unique), or indexes (the same, with a
+# unique index in each partition instead). A backend runs alone (postgres --single), makes many calls and then more, and the difference counts.
 . "$1/scripts/lib.sh"
 call=${2:-begin}
+audit=$([ "$call" = audited ] && echo settled || echo off)
 CLAIMS_TARGET=$1/target
 claims_bindir
 data=$(cd /tmp && as_server mktemp -d /tmp/claims-instructions.XXXXXX)
@@ -16,7 +17,7 @@ quietly() { "$@" >&2 </dev/null; }
 # single COMMAND...: runs statements, one a line.
 single() {
   (cd /tmp && as_server "$@" "$CLAIMS_BINDIR/postgres" --single -D "$data/d" -c shared_preload_libraries=claims -c fsync=off \
-    -c autovacuum=off -c claims.max_batch_size=10 postgres)
+    -c autovacuum=off -c claims.max_batch_size=10 -c "claims.audit=$audit" postgres)
 }
 # calls NUMBER NAME: statements that make the call so many times, each for a new name.
 calls() {
@@ -26,14 +27,14 @@ calls() {
     begin="claims.begin_update(1, '$name')"
     case $call in
     begin) echo "SELECT $begin" ;;
-    commit) echo "SELECT claims.commit_update(1, $begin)" ;;
+    commit | audited) echo "SELECT claims.commit_update(1, $begin)" ;;
     destroy | kept)
       echo "SELECT claims.commit_update(1, $begin)"
       echo "SELECT claims.commit_update(1, claims.begin_update(1, '[]', '$name'))"
       ;;
     get_record) echo "SELECT * FROM claims.get_record('ROUTES', 'somebody')" ;;
     save | unique | indexes) echo "INSERT INTO saved VALUES ('$2-$n')" ;;
-    *) echo "begin, commit, destroy, kept, get_record, save, unique or indexes, not $call" >&2 && return 1 ;;
+    *) echo "begin, commit, audited, destroy, kept, get_record, save, unique or indexes, not $call" >&2 && return 1 ;;
     esac
   done
 }

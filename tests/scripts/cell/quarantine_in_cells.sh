@@ -73,5 +73,19 @@ as_app 2 "SELECT claims.automatic(2, 'service'), claims.set_enforcement('routes'
 expect 'what is over is free for everybody' "$(as_app 2 "SELECT claims.is_available('routes', 'name', 'corrected')") $(state_as_app 2 "$(row 1 corrected)")" 't 00000'
 without_leases
 expect 'and is theirs' "$(owner corrected)" '2 1'
+
+# --- handed over ----------------------------------------------------------------------------------------------------------------
+
+as_app 1 "$(row 12 handed); $(row 13 handed-too)"
+without_leases
+kept_before=$(kept)
+at shared "SELECT claims.hand_over('ROUTES', 'handed', 2, 'GROUP', '50', 'RAILS_TABLE_ROUTES', '50', 'a court'),
+                  claims.hand_over('ROUTES', 'handed-too', 2, 'GROUP', '51', 'RAILS_TABLE_ROUTES', '51', 'a court')" >/dev/null
+expect 'the cell that had them reports them' "$(verify 1 | tr '\n' ' ')" '2|0|0 missing|handed|held_by_other|2 missing|handed-too|held_by_other|2 '
+expect 'and goes on' "$(state_as_app 1 "UPDATE routes SET name = 'another' WHERE id = 12; DELETE FROM routes WHERE id = 13")" 00000
+expect 'the row that one was given to adopts it, and so does the first row with the other' "$(state_as_app 2 "$(row 50 handed); $(row 52 handed-too)")" 00000
+without_leases
+expect 'nobody has given a name up' "$(owner handed) $(owner handed-too) $([ "$(kept)" = "$kept_before" ] && echo same)" '2 50 2 52 same'
+
 for number in 1 2; do reconcile $number '0 s' >/dev/null; done
 agree 'in the end'

@@ -65,6 +65,7 @@ TRUNCATE claims.audit_log;
 -- a name that is kept back has no owner there either, but the one that its lease wants
 SELECT claims.set_quarantine('ROUTES', '1 day', 'a test', 'cell');
 SELECT claims.begin_update(1, '[]', t.destroys('m1'), t.u(7)) IS NOT NULL, claims.commit_update(1, t.u(7));
-SELECT claims.begin_update(1, jsonb_build_array(t.one('m1', 'USER 77', 'USERS 77')), lease_uuid => t.u(8)) IS NOT NULL, claims.commit_update(1, t.u(8));
+SELECT claims.begin_update(1, jsonb_build_array(t.one('m1', 'USER 77', 'USERS 77')), lease_uuid => t.u(8)) IS NOT NULL,
+    claims.commit_update(1, t.u(8));
 SELECT t.log();
 SELECT claims.set_quarantine('ROUTES', '0', 'over');

@@ -29,6 +29,7 @@ BEGIN; DELETE FROM app.handles WHERE id = 3; INSERT INTO app.handles VALUES (4, 
 SELECT claims.is_available('app.handles', 'path', 'ada', '9'), claims.first_available('app.handles', 'path', '{ada,bob,carl}', '9');
 -- what is over is free
 UPDATE claims.claims SET available_at = updated_at WHERE status = 5;
+SELECT claims.is_available('app.handles', 'path', 'ada'), claims.is_available('app.handles', 'path', 'ada', '9');
 INSERT INTO app.handles VALUES (5, 'ada', 13); SELECT t.names(), (SELECT count(*) FROM claims.check());
 -- values of a unique are not kept back: a table that is dropped frees them at once; and no unique gets a type that exists
 CREATE TABLE app.keys (id int, key text);

@@ -65,6 +65,11 @@ SELECT t.own(1, 'TRACED', 'emil', 7), claims.hand_over('TRACED', 'emil', 2, 'GRO
 SELECT a FROM t.audited() a WHERE a LIKE 'handed_over%';
 SELECT h FROM t.history('7') h WHERE h LIKE '%emil%'; SELECT h FROM t.history('11') h;
 SELECT op, old_cell_id, new_cell_id, context FROM claims.changes WHERE bucket_value = 'emil' ORDER BY id;
+-- the feed says that a name is given up, and nothing when its time is over
+SELECT t.own(1, 'TRACED', 'gina', 7), t.give_up(1, 'TRACED', 'gina');
+UPDATE claims.claims SET available_at = updated_at WHERE bucket_value = 'gina';
+SELECT claims.purge_quarantine() > 0, t.own(2, 'TRACED', 'gina', 8);
+SELECT op, old_cell_id, new_cell_id FROM claims.changes WHERE bucket_value = 'gina' ORDER BY id;
 RESET claims.change_feed; DELETE FROM claims.change_sets;
 SELECT op, cell_id, context FROM claims.bucket_history('TRACED', 'emil');
 -- the log says which cell had it before, also where it does not reach back to when that cell got it
