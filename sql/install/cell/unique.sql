@@ -22,6 +22,7 @@ CREATE TABLE claims.unique_members (
     column_name name     NOT NULL,
     condition   text,
     known_column smallint NOT NULL,
+    known_in    text     NOT NULL,
     PRIMARY KEY (type_id, table_name)
 );
 COMMENT ON TABLE claims.unique_members IS 'The tables of each constraint of claims.add_unique(): ordinary and partitioned ones, without their partitions.';
@@ -30,18 +31,22 @@ COMMENT ON COLUMN claims.unique_members.table_name IS 'The table.';
 COMMENT ON COLUMN claims.unique_members.column_name IS 'The column. It follows ALTER TABLE ... RENAME COLUMN.';
 COMMENT ON COLUMN claims.unique_members.condition IS 'The condition, with qualified names.';
 COMMENT ON COLUMN claims.unique_members.known_column IS 'Number of the column, by which it is found when it was renamed. A trigger sets it.';
+COMMENT ON COLUMN claims.unique_members.known_in IS
+    'The database in which the column has that number: the system identifier of the cluster, and the OID of the database. A trigger sets it.';
 
--- In a database that was restored from a dump the column can have another number.
+-- In a database that was restored from a dump the column can have another number. pg_restore --data-only --disable-triggers loads that of the database
+-- that was dumped; the next save or DDL finds it out.
 CREATE FUNCTION claims.know_column() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    NEW.known_in := (SELECT s.system_identifier || '.' || d.oid FROM pg_control_system() s, pg_database d WHERE d.datname = current_database());
     NEW.known_column := coalesce((SELECT a.attnum FROM pg_attribute a
                                    WHERE a.attrelid = NEW.table_name AND a.attname = NEW.column_name AND NOT a.attisdropped), 0);
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION claims.know_column() IS 'Internal: trigger that records the number that a column of claims.add_unique() has in this database.';
-CREATE TRIGGER know_column BEFORE INSERT ON claims.unique_members FOR EACH ROW EXECUTE FUNCTION claims.know_column();
+CREATE TRIGGER know_column BEFORE INSERT OR UPDATE OF known_column ON claims.unique_members FOR EACH ROW EXECUTE FUNCTION claims.know_column();
 ALTER TABLE claims.unique_members ENABLE ALWAYS TRIGGER know_column;
 COMMENT ON TRIGGER know_column ON claims.unique_members IS 'The number of a column is that of this database.';
 

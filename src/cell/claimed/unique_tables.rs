@@ -87,10 +87,23 @@ macro_rules! generation {
     };
 }
 
+/// Whether the number of a member's column is that of this database. In one that was restored from a dump it is not, if the dump was loaded without
+/// firing triggers.
+macro_rules! known {
+    () => {
+        "m.known_in = (SELECT s.system_identifier || '.' || d.oid FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"
+    };
+}
+
 /// Whether the table of a member `m` or its column was dropped. A column is known by its number: its name may be that of another one.
 macro_rules! gone {
     () => {
-        "NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped)"
+        concat!(
+            "(NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = m.table_name) OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.table_name \
+              AND a.attnum = m.known_column AND NOT a.attisdropped) AND ",
+            known!(),
+            ")"
+        )
     };
 }
 
@@ -254,9 +267,19 @@ query! {
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = :table";
     /// Follows renamed columns.
-    pub fn follow_renamed() -> usize = [LatestToWrite]
+    pub fn follow_renamed() -> usize = [LatestToWrite] concat!(
         "UPDATE claims.unique_members m SET column_name = a.attname FROM pg_attribute a
-          WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped AND a.attname <> m.column_name";
+          WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped AND a.attname <> m.column_name AND ", known!());
+    /// Returns whether the number of a column is that of another database.
+    fn is_any_unknown() -> bool = [Latest] concat!(
+        "SELECT FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attname = m.column_name
+          WHERE NOT a.attisdropped AND NOT ", known!(), " LIMIT 1");
+    /// Has the trigger know_column find the numbers of columns in this database, except those that another session is finding.
+    fn find_numbers() -> usize = [LatestToWrite] concat!(
+        "WITH unknown AS MATERIALIZED (
+             SELECT m.type_id, m.table_name FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attname = m.column_name
+              WHERE NOT a.attisdropped AND NOT ", known!(), " FOR UPDATE OF m SKIP LOCKED)
+         UPDATE claims.unique_members m SET known_column = 0 FROM unknown u WHERE m.type_id = u.type_id AND m.table_name = u.table_name");
     /// Deletes tables of constraints that are gone, or whose column is.
     pub fn forget_gone() -> Vec<i32> = [LatestToWrite] concat!("DELETE FROM claims.unique_members m WHERE ", gone!(), " RETURNING m.type_id");
     /// Ends the generations of tables that do not exist any more.
@@ -264,9 +287,9 @@ query! {
         "UPDATE claims.unique_tables t SET table_name = NULL
           WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)";
     /// Returns whether a column of a table of a constraint was renamed.
-    pub fn is_any_renamed() -> bool = [Latest]
+    pub fn is_any_renamed() -> bool = [Latest] concat!(
         "SELECT FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attnum = m.known_column
-          WHERE NOT a.attisdropped AND a.attname <> m.column_name LIMIT 1";
+          WHERE NOT a.attisdropped AND a.attname <> m.column_name AND ", known!(), " LIMIT 1");
     /// Returns whether a table with a generation does not exist any more, or a table of a constraint or its column.
     pub fn is_any_gone() -> bool = [Latest] concat!(
         "SELECT FROM claims.unique_tables t WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)
@@ -319,6 +342,13 @@ pub fn forget(connection: &Connection, type_id: i32) -> i64 {
 pub fn unused_type_id(connection: &Connection) -> i32 {
     let mut drawn = std::iter::repeat_with(|| draw_type_id(connection)).flatten();
     drawn.find(|id| !has_type(connection, *id)).unwrap_or_default()
+}
+
+/// Finds the numbers of columns anew in a database that was restored from a dump.
+pub fn know_columns(connection: &Connection) {
+    if is_any_unknown(connection) {
+        find_numbers(connection);
+    }
 }
 
 /// Returns the number of the table that changes with every generation.

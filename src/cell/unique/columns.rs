@@ -56,6 +56,7 @@ pub fn of(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Uniqu
     if let Some(cached) = if_cached(table) {
         return Ok(cached);
     }
+    unique_tables::know_columns(connection);
     let mut rows = unique_tables::columns(connection, table);
     // The event trigger that begins generations may have been disabled when the partition was made.
     for row in rows.iter().filter(|row| row.generation.is_none()) {

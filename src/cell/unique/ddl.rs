@@ -64,6 +64,7 @@ fn concerns_tables(change: TableChange) -> bool {
 
 /// Gives renamed columns their new names. An UPDATE sends an invalidation to all sessions, even if it updates nothing.
 fn follow_renamed(connection: &Connection) {
+    unique_tables::know_columns(connection);
     if unique_tables::is_any_renamed(connection) {
         unique_tables::follow_renamed(connection);
     }

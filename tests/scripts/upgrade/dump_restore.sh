@@ -190,23 +190,6 @@ expect 'and is told to make one' "$(psql -XqAt -d "$target_db" -c "$call" 2>&1 |
 sql "$target_db" "CREATE USER MAPPING FOR script_claims_restorer SERVER script_service OPTIONS (user 'postgres')"
 expect 'with that it calls the service' "$(sqlstate "$target_db" "$call")" 00000
 
-# Unique columns: after a restore they have other numbers, and are followed by these.
-sql "DROP DATABASE $target_db"
-sql "CREATE DATABASE script_unique ENCODING 'UTF8' TEMPLATE template0"
-sql script_unique "CREATE EXTENSION claims; CREATE TABLE users (id int, gone text, email text, name text); ALTER TABLE users DROP COLUMN gone; CREATE TABLE guests (email text, name text);
-  SELECT claims.add_unique('emails', '{users,guests}', 'email'), claims.add_unique('names', '{users,guests}', 'name'); INSERT INTO users VALUES (1, 'ann', 'ann')" >/dev/null
-pg_dump --dbname=script_unique --format=custom --file="$CLAIMS_TMP/unique.dump"
-sql "CREATE DATABASE $target_db ENCODING 'UTF8' TEMPLATE template0"
-pg_restore --exit-on-error --single-transaction --dbname="$target_db" "$CLAIMS_TMP/unique.dump"
-expect 'a restored unique refuses' "$(sqlstate "$target_db" "INSERT INTO guests VALUES ('ann', 'bob')")" 23505
-sql "$target_db" "ALTER TABLE users RENAME email TO address; INSERT INTO users VALUES (2, 'bob', 'bob')"
-expect 'it follows a column that is renamed' "$(sqlstate "$target_db" "INSERT INTO guests VALUES ('bob', 'cid')") $(sql "$target_db" "SELECT column_name FROM claims.unique_members WHERE table_name = 'users'::regclass ORDER BY 1" | tr '\n' ' ')" '23505 address name '
-sql "$target_db" "ALTER TABLE users DROP COLUMN name, ADD COLUMN name text DEFAULT 'same'"
-expect 'and one that is dropped, whatever gets its name' "$(sql "$target_db" "SELECT table_names FROM claims.uniques WHERE name = 'names'") $(sqlstate "$target_db" "INSERT INTO guests VALUES ('dan', 'ann')")" '{guests} 00000'
-expect 'its next type has another number' "$(sql "$target_db" "SELECT claims.add_unique('more', '{guests}', 'name')" >/dev/null; sql "$target_db" 'SELECT count(DISTINCT type_id) FROM claims.unique_constraints')" 3
-expect 'check() finds nothing' "$(sql "$target_db" 'SELECT count(*) FROM claims.check()')" 0
-sql "DROP DATABASE script_unique"
-
 sql "DROP DATABASE $target_db"
 sql "DROP DATABASE $source_db"
 sql 'DROP ROLE script_claims_nobody, script_claims_restorer'
