@@ -1,4 +1,4 @@
-//! Chapter 11: no lease remains, and no data is inconsistent.
+//! Chapter 12: no lease remains, and no data is inconsistent.
 
 use super::cast::{CELLS, World};
 use super::home;

@@ -10,6 +10,7 @@ mod death;
 mod ending;
 mod home;
 mod names;
+mod one_database;
 mod opening;
 mod race;
 mod refusals;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 
 type Chapter = fn(&mut Screen, &mut World) -> Result<()>;
 
-const CHAPTERS: [(&str, Chapter); 11] = [
+const CHAPTERS: [(&str, Chapter); 12] = [
     ("Two cells and one shared database", opening::tell),
     ("Both claim names at the same time", race::tell),
     ("How the service says no", refusals::tell),
@@ -38,6 +39,7 @@ const CHAPTERS: [(&str, Chapter); 11] = [
     ("A damaged claim is found and repaired", damage::tell),
     ("Names that people take for the same", spellings::tell),
     ("From nothing to enforced names", rollout::tell),
+    ("Unique in one database", one_database::tell),
     ("What is left", ending::tell),
 ];
 
