@@ -2,8 +2,10 @@
 #   start_application                 starts the shared database and the cells, without the application's tables
 #   in_each_cell COMMAND...           runs a command in each cell, as the application's role
 #   declare_names                     once the tables are there
+#   make_alone COMMAND...             makes a single database in cell 2; the command makes its tables, whose codes are unique then
 #   test_application COMMAND...       runs the application's tests; the environment is that of the application, and
 #                                       OTHER_PGHOST, OTHER_PGPORT   the other cell
+#                                       ALONE_PGDATABASE             the single database
 #                                       STOP_SERVICE, START_SERVICE  programs that stop and start the shared database
 #   context_is_recorded               the service's audit log says which request saved the name context.of.a.request
 #   nothing_is_left                   no lease is outstanding, and claims and rows are the same
@@ -59,11 +61,22 @@ declare_names() {
   done
 }
 
+make_alone() {
+  (
+    use_cluster cell2
+    sql 'CREATE DATABASE alone OWNER app'
+    export PGDATABASE=alone
+    sql 'CREATE EXTENSION claims'
+    ( export PGUSER=app; unset PGPASSWORD; "$@" )
+    psql -XqAt -v ON_ERROR_STOP=1 -f "$CLAIMS_ROOT/examples/one_database.sql" >/dev/null
+  )
+}
+
 test_application() {
   (
     use_cluster cell2
     export PGUSER=app OTHER_PGHOST=${CLUSTER_DIR[cell1]} OTHER_PGPORT=${CLUSTER_PORT[cell1]}
-    export STOP_SERVICE=$CLAIMS_TMP/stop_service START_SERVICE=$CLAIMS_TMP/start_service
+    export ALONE_PGDATABASE=alone STOP_SERVICE=$CLAIMS_TMP/stop_service START_SERVICE=$CLAIMS_TMP/start_service
     unset PGPASSWORD
     "$@"
   )

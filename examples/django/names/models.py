@@ -23,3 +23,13 @@ class Route(models.Model):
 
     class Meta:
         db_table = "routes"
+
+
+class Ticket(models.Model):
+    """A table with a partition for each region. Codes are unique in all of them, which only the database knows."""
+
+    region = models.CharField(max_length=20)
+    code = models.CharField(max_length=40)
+
+    class Meta:
+        db_table = "tickets"

@@ -1,9 +1,8 @@
 import os
 
 
-def database(host, port):
+def database(host, port, name=os.environ.get("PGDATABASE", "postgres")):
     # The tests use the database itself and not one of their own: automatic mode is on there.
-    name = os.environ.get("PGDATABASE", "postgres")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "HOST": host,
@@ -18,6 +17,9 @@ DATABASES = {"default": database(os.environ["PGHOST"], os.environ["PGPORT"])}
 # For the tests: the database of the application's installation in another cell.
 if "OTHER_PGHOST" in os.environ:
     DATABASES["elsewhere"] = database(os.environ["OTHER_PGHOST"], os.environ["OTHER_PGPORT"])
+# And a single database, which calls no service.
+if "ALONE_PGDATABASE" in os.environ:
+    DATABASES["alone"] = database(os.environ["PGHOST"], os.environ["PGPORT"], os.environ["ALONE_PGDATABASE"])
 
 SECRET_KEY = "an example has no secrets"
 ALLOWED_HOSTS = ["testserver"]

@@ -8,6 +8,7 @@ start_application
 in_each_cell manage migrate --verbosity 0
 declare_names
 expect 'the models and the migrations agree' "$(in_each_cell manage makemigrations --check --dry-run | sort -u)" 'No changes detected'
+make_alone manage migrate --verbosity 0
 test_application manage test --keepdb names
 context_is_recorded
 nothing_is_left
