@@ -93,7 +93,7 @@ def saves(section):
 
 def copied(side, partitions, first, number):
     """Copies rows into one partition of ten, or into all. Returns the seconds that it took."""
-    rows = (f"SELECT i * {partitions * IDS // number}, md5('{first}-' || i) FROM generate_series(1, {number - 1}) i")
+    rows = (f"SELECT i::bigint * {partitions * IDS // number}, md5('{first}-' || i) FROM generate_series(1, {number - 1}) i")
     psql(DATABASE, f"COPY ({rows}) TO '/tmp/claims-bench-one-database.csv'")
     began = time.monotonic()
     psql(DATABASE, f"COPY {side}_{partitions} FROM '/tmp/claims-bench-one-database.csv'")
