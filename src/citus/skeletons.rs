@@ -76,10 +76,7 @@ impl SkeletonTables for Citus {
         let (passed_on, fresh): (Vec<&NewSkeleton>, Vec<&NewSkeleton>) =
             new.iter().partition(|new| new.predecessor.is_some());
         if heals {
-            drop_kept(connection, new);
-        }
-        if heals && !fresh.is_empty() {
-            drop_stale(connection, &fresh);
+            heal(connection, new);
         }
         let fresh: Vec<_> = fresh.iter().map(|new| (new.skeleton, new.bucket)).collect();
         self.put_skeletons(connection, &fresh, Bearing::Claimed);
@@ -96,27 +93,28 @@ impl SkeletonTables for Citus {
     }
 }
 
-/// Deletes the skeletons of names that are kept back: of the new names themselves, which this transaction has just taken from there, and of those
-/// whose time is over.
-fn drop_kept(connection: &Connection, new: &[NewSkeleton]) {
+/// Frees skeletons of new names from names that no longer refuse them. One look-up finds both kinds.
+fn heal(connection: &Connection, new: &[NewSkeleton]) {
     let skeletons: Vec<Skeleton> = new.iter().map(|new| new.skeleton).collect();
-    let bearers = shared::bearers(connection, &skeletons);
+    let taken = shared::bearers(connection, &skeletons);
     for new in new {
-        let reserved = bearers.get(&new.skeleton).map(|bearers| bearers.reserved.as_slice()).unwrap_or_default();
-        let is_over = |name: &Bucket| is_over(connection, name.bucket_type, &name.value, Moment::now()).is_some();
-        let gone: Vec<_> = reserved.iter().filter(|name| *name == new.bucket || is_over(name)).collect();
-        let gone: Vec<_> = gone.into_iter().map(|name| (new.skeleton, name)).collect();
-        if !gone.is_empty() {
-            shared::change(connection, SkeletonChange::Unreserve, &gone);
+        let Some(bearers) = taken.get(&new.skeleton) else { continue };
+        drop_kept(connection, new, &bearers.reserved);
+        if bearers.bearer.is_some() && new.predecessor.is_none() {
+            drop_one_if_stale(connection, new);
         }
     }
 }
 
-/// Frees those skeletons of new names that other names have without being claimed.
-fn drop_stale(connection: &Connection, new: &[&NewSkeleton]) {
-    let skeletons: Vec<Skeleton> = new.iter().map(|new| new.skeleton).collect();
-    let taken = shared::bearers(connection, &skeletons);
-    new.iter().filter(|new| taken.contains_key(&new.skeleton)).for_each(|new| drop_one_if_stale(connection, new));
+/// Deletes the skeletons of names that are kept back: of the new name itself, which this transaction has just taken from there, and of those
+/// whose time is over.
+fn drop_kept(connection: &Connection, new: &NewSkeleton, reserved: &[Bucket]) {
+    let is_over = |name: &Bucket| is_over(connection, name.bucket_type, &name.value, Moment::now()).is_some();
+    let gone = reserved.iter().filter(|name| *name == new.bucket || is_over(name));
+    let gone: Vec<_> = gone.map(|name| (new.skeleton, name)).collect();
+    if !gone.is_empty() {
+        shared::change(connection, SkeletonChange::Unreserve, &gone);
+    }
 }
 
 /// Frees the skeleton of a new name, if no other name with this skeleton is claimed.
