@@ -4,6 +4,8 @@
 //! statement on the claims of a cell passes over it. A lease that reclaims it sets the status LEASE_RECLAIMING and nothing else: a rollback
 //! finds everything as it was.
 
+use std::collections::HashSet;
+
 use claims_model::quarantine::Reclaim;
 use claims_model::{Bucket, Claim};
 use uuid::Uuid;
@@ -95,6 +97,10 @@ query! {
     ) -> usize = [Statement OneShard]
         change_kept!("status = 6, lease_uuid = :lease",
                      concat!("c.bucket_value = :bucket_value AND c.bucket_type = :bucket_type AND ", may_be_had!()));
+    /// Returns which of the names leases reclaim.
+    fn reclaimed(leases: &[Uuid], bucket_types: &[i32], bucket_values: &[&str]) -> Vec<BucketRow> = [Statement Anywhere]
+        "SELECT c.bucket_type, c.bucket_value FROM claims.claims c
+          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = ANY (:bucket_types) AND c.lease_uuid = ANY (:leases) AND c.status = 6";
     fn complete(lease: Uuid, cell_id: i64, at: Moment; ..new: NewClaim) -> usize = [Statement OneShard]
         give_to_cell!("status = 1, lease_uuid = NULL", "c.lease_uuid = :lease AND c.status = 6");
     fn hold(lease: Uuid, cell_id: i64, at: Moment; ..new: NewClaim) -> usize = [Statement OneShard]
@@ -158,14 +164,32 @@ pub fn reclaim(connection: &Connection, lease: Uuid, claim: &Claim, right: Right
     mark(connection, lease, bucket.bucket_type, &bucket.value, subject.type_id, &subject.id, owner, any_subject, now)
 }
 
+/// Passes to `change` those of the claims that are to be made of names which ended leases reclaim. Returns how many names it has changed. A batch
+/// may create a thousand claims and reclaim one: that one has a statement, and the others have none.
+fn each_reclaimed(
+    connection: &Connection,
+    all: &EndedLeases,
+    claims: &[(Uuid, Claim)],
+    change: impl Fn(Uuid, NewClaim) -> usize,
+) -> usize {
+    let change = |(lease, claim): &(Uuid, Claim)| change(*lease, NewClaim::of(claim));
+    if claims.len() < 2 {
+        return claims.iter().map(change).sum();
+    }
+    let (types, values) = types_and_names(&claims.iter().map(|(_, claim)| &claim.bucket).collect::<Vec<_>>());
+    let reclaimed = reclaimed(connection, &all.leases, &types, &values);
+    let reclaimed: HashSet<Bucket> = reclaimed.into_iter().map(Bucket::from).collect();
+    claims.iter().filter(|(_, claim)| reclaimed.contains(&claim.bucket)).map(change).sum()
+}
+
 /// Makes names that ended leases reclaim ACTIVE claims of the cell. Returns their number.
 pub fn complete_reclaims(connection: &Connection, all: &EndedLeases, cell_id: i64, claims: &[(Uuid, Claim)]) -> usize {
-    claims.iter().map(|(lease, claim)| complete(connection, *lease, cell_id, all.at, NewClaim::of(claim))).sum()
+    each_reclaimed(connection, all, claims, |lease, new| complete(connection, lease, cell_id, all.at, new))
 }
 
 /// Makes names that leases reclaim claims that these leases create.
 pub fn hold_reclaims(connection: &Connection, all: &EndedLeases, cell_id: i64, claims: &[(Uuid, Claim)]) -> usize {
-    claims.iter().map(|(lease, claim)| hold(connection, *lease, cell_id, all.at, NewClaim::of(claim))).sum()
+    each_reclaimed(connection, all, claims, |lease, new| hold(connection, lease, cell_id, all.at, new))
 }
 
 /// Leaves names that ended leases were to reclaim as they were. Returns them.

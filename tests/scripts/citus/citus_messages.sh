@@ -118,6 +118,28 @@ expect 'a begin' "$(at_most 8 '^INSERT INTO claims.skeletons' <<<"$begun")$(at_m
 ended=$(said "$warm" "SELECT claims.rollback_update(1, '$(lease 7)')")
 expect 'its end' "$(at_most 16 'claims.skeletons' <<<"$ended") $(there seen) $(skeletons)" ' 0 350'
 
+# --- names of a type that keeps them back ------------------------------------------------------------------------------------------
+sql "SELECT claims.add_bucket_type(102, 'KEPT')" >/dev/null
+sql "SELECT claims.set_quarantine('KEPT', '1 day', 'a test')" >/dev/null
+statuses() { sql "SELECT string_agg(status || ': ' || n, ', ' ORDER BY status) FROM (SELECT status, count(*) AS n FROM claims.claims WHERE bucket_value LIKE '$1-%' GROUP BY 1) x"; }
+begun=$(said "$(save "$(batch used 30 KEPT)")" "SELECT claims.begin_update(1, $(batch kept 30 KEPT), lease_uuid => '$(lease 21)')")
+expect 'a begin: a statement for each node, and the frame' "$(count '^INSERT' <<<"$begun") $([ "$(wc -l <<<"$begun")" -le 11 ] || echo "$begun")" '2 '
+ended=$(said "$warm" "SELECT claims.commit_update(1, '$(lease 21)')")
+expect 'the commit of creates: the lease, and a statement for each node' "$(grep -c '^DELETE\|^UPDATE' <<<"$ended")" 3
+sql "SELECT claims.begin_update(1, '[]', $(buckets kept 30 | sed 's/ROUTES/KEPT/'), '$(lease 22)')" >/dev/null
+ended=$(said "$warm" "SELECT claims.commit_update(1, '$(lease 22)')")
+expect 'the commit of destroys: a statement for each shard keeps their names back' "$(statuses kept) $(at_most 8 '^UPDATE' <<<"$ended")$(at_most 1 '^DELETE' <<<"$ended")" '5: 30 '
+# The other 29 claims of the lease have no statements of their own.
+sql "SELECT claims.begin_update(1, $(batch kept 1 KEPT) || $(batch beside 29 KEPT), lease_uuid => '$(lease 23)')" >/dev/null
+ended=$(said "$warm" "SELECT claims.commit_update(1, '$(lease 23)')")
+expect 'the commit of a name that is taken back, among others' "$(statuses kept) $(statuses beside) $(count 'SET uuid' <<<"$ended")" '1: 1, 5: 29 1: 29 1'
+expect 'which is found by a look at each shard' "$(at_most 8 '^SELECT bucket_type' <<<"$ended")" ''
+sql "SELECT claims.begin_update(1, replace(($(batch kept 2 KEPT))::text, 'kept-1', 'new-1')::jsonb || $(batch undone 29 KEPT), lease_uuid => '$(lease 25)')" >/dev/null
+expect 'its rollback' "$(sql "SELECT claims.rollback_update(1, '$(lease 25)')") $(statuses kept) $(there undone)" 't 1: 1, 5: 29 0'
+sql "SELECT claims.begin_update(1, $(batch forced 30 KEPT), lease_uuid => '$(lease 24)')" >/dev/null
+ended=$(said "$warm" "SELECT claims.force_rollback(1, '$(lease 24)', 'a test')")
+expect 'a forced rollback: a statement for each shard, after a look' "$(statuses forced) $(at_most 8 '^UPDATE' <<<"$ended")$(at_most 8 '^SELECT bucket_type' <<<"$ended")" '5: 30 '
+
 # --- the other ends -----------------------------------------------------------------------------------------------------------
 sql "SELECT claims.begin_update(1, $(batch undone 30), $(buckets many 20), '$(lease 2)')" >/dev/null
 expect 'a rollback' "$(sql "SELECT claims.rollback_update(1, '$(lease 2)')") $(there undone) $(active many)" 't 0 30'
