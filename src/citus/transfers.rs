@@ -15,6 +15,7 @@ use super::keys::by_shard;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::modes::EVERYBODY;
+use crate::kernel::sql_text::creates_for_transfer;
 use crate::service::claims::{OwnedName, OwnedRow, values_by_type};
 use crate::service::feed::{Change, ChangeSet, FeedTables};
 use crate::service::transfer::transfers::{self, WRITERS};
@@ -96,8 +97,8 @@ query! {
           WHERE c.creator_id = :from_cell AND c.status = 4 AND c.lease_uuid = :transfer";
     fn reclaiming_leases() -> Vec<Uuid> = [Latest Anywhere]
         "SELECT DISTINCT c.lease_uuid FROM claims.claims c WHERE c.creator_id = -1 AND c.status = 6 AND c.lease_uuid IS NOT NULL";
-    fn count_of_cell(leases: &[Uuid], cell_id: i64) -> i64 = [Latest Anywhere]
-        "SELECT count(*) FROM claims.claim_leases l WHERE l.uuid = ANY (:leases) AND l.creator_id = :cell_id";
+    fn count_for_transfer(leases: &[Uuid], transfer: Uuid, from_cell: i64, is_whole: bool) -> i64 = [Latest Anywhere] concat!(
+        "SELECT count(*) FROM claims.claim_leases l WHERE l.uuid = ANY (:leases) AND l.creator_id = :from_cell AND ", creates_for_transfer!());
     /// Inserts the key of an existing transfer on every node, which changes nothing. It conflicts with a transaction that has
     /// inserted the row on a node that has not recovered yet. There the row is invisible, and every change would miss it.
     fn pass_key(transfer: Uuid, from_cell: i64, to_cell: i64, nobody: &str) = [Statement Anywhere]
@@ -184,11 +185,11 @@ impl TransferTables for Citus {
         Ok(found)
     }
 
-    /// Counts the leases, whatever their subjects are: a lease more is only waited for.
+    /// Counts the leases, which are not on the nodes of their names.
     fn count_reclaims(&self, connection: &Connection, transfer: &Transfer) -> i64 {
         match reclaiming_leases(connection) {
             leases if leases.is_empty() => 0,
-            leases => count_of_cell(connection, &leases, transfer.from_cell),
+            leases => count_for_transfer(connection, &leases, transfer.uuid, transfer.from_cell, transfer.is_whole),
         }
     }
 

@@ -40,4 +40,14 @@ macro_rules! of_subject {
     };
 }
 
-pub(crate) use {is_row, of_subject, said};
+/// Whether a lease `l` is to create a claim for a transfer. Ids of subjects are compared without their types: a lease more is only waited for.
+/// Citus deparses the join in this order only.
+macro_rules! creates_for_transfer {
+    () => {
+        "(:is_whole OR EXISTS (SELECT FROM claims.transfer_subjects s
+                                CROSS JOIN LATERAL jsonb_array_elements(l.payload -> 'create_records') AS r (record)
+                                WHERE s.transfer_uuid = :transfer AND s.subject_id = r.record #>> '{subject,id}'))"
+    };
+}
+
+pub(crate) use {creates_for_transfer, is_row, of_subject, said};

@@ -12,7 +12,7 @@ use super::tables::{
 };
 use super::transfers;
 use crate::kernel::error::ClaimsError;
-use crate::kernel::sql_text::is_row;
+use crate::kernel::sql_text::{creates_for_transfer, is_row};
 use crate::kernel::tables::Local;
 use crate::service::claims::{OwnedName, OwnedRow};
 use crate::service::feed::actor;
@@ -194,13 +194,9 @@ query! {
         which "p.is_held"
         still "c.status = 4 AND c.lease_uuid IS NOT DISTINCT FROM :transfer"
         set "creator_id = :cell_id, status = 1, lease_uuid = NULL");
-    /// Ids of subjects are compared without their types: a lease more is only waited for.
-    fn reclaims(transfer: Uuid, from_cell: i64, is_whole: bool) -> i64 = [Latest]
+    fn reclaims(transfer: Uuid, from_cell: i64, is_whole: bool) -> i64 = [Latest] concat!(
         "SELECT count(*) FROM claims.claims c JOIN claims.claim_leases l ON l.uuid = c.lease_uuid
-          WHERE c.creator_id = -1 AND c.status = 6 AND l.creator_id = :from_cell
-            AND (:is_whole OR EXISTS (SELECT FROM jsonb_array_elements(l.payload -> 'create_records') r (record)
-                                        JOIN claims.transfer_subjects s ON s.subject_id = r.record #>> '{subject,id}'
-                                       WHERE s.transfer_uuid = :transfer))";
+          WHERE c.creator_id = -1 AND c.status = 6 AND l.creator_id = :from_cell AND ", creates_for_transfer!());
     fn tell_of_cell(
         transfer: Uuid, stored_as: i64, from: i64, to: i64, actor: &str, context: Option<&str>, cell_role: Option<&str>,
     ) = [Statement] record_moved!(cell);
