@@ -103,7 +103,7 @@ if [ "$kind" = isolation ]; then
   PGHOST=$turns
 fi
 # The place of each session of a spec: those that administer on the coordinator, the others on one node after the other, workers first.
-acts='(register|remove)_cell|(grant|revoke)_[a-z]+|refresh_grants|set_(mode|cell_limits|profile)|(un)?reserve_names|add_[a-z]+_type|rename_type|force_rollback|release_records|purge_(outcomes|changes)|(prepare|switch|reverse|finish|cancel)_transfer'
+acts='(register|remove)_cell|(grant|revoke)_[a-z]+|refresh_grants|set_(mode|cell_limits|profile|quarantine)|(un)?reserve_names|(release|purge)_quarantine|hand_over|add_[a-z]+_type|rename_type|force_rollback|release_records|purge_(outcomes|changes)|(prepare|switch|reverse|finish|cancel)_transfer'
 places() {
   awk -v nodes="${#nodes[@]}" -v acts="claims[.]($acts)[(]" '
     /^session/ { if (named) put(); named = 1; admin = 0 }
