@@ -29,17 +29,6 @@ macro_rules! said {
     };
 }
 
-/// Selects what a subject has: claims, each from its creation on, and names that are kept back since they were given up.
-macro_rules! of_subject {
-    () => {
-        "c.subject_type = :subject_type AND c.subject_id = :subject_id
-           AND (c.status IN (1, 3, 4) AND c.creator_id <> -1 OR c.status IN (5, 6) AND c.available_at > clock_timestamp())
-           AND (CASE WHEN c.status IN (5, 6) THEN c.updated_at ELSE c.created_at END, c.bucket_type, c.bucket_value)
-               < (:at, :bucket_type, :bucket_value)
-         ORDER BY CASE WHEN c.status IN (5, 6) THEN c.updated_at ELSE c.created_at END DESC, c.bucket_type DESC, c.bucket_value DESC LIMIT :most"
-    };
-}
-
 /// Whether a lease `l` is to create a claim for a transfer. Ids of subjects are compared without their types: a lease more is only waited for.
 /// Citus deparses the join in this order only.
 macro_rules! creates_for_transfer {
@@ -50,4 +39,4 @@ macro_rules! creates_for_transfer {
     };
 }
 
-pub(crate) use {creates_for_transfer, is_row, of_subject, said};
+pub(crate) use {creates_for_transfer, is_row, said};

@@ -2,34 +2,20 @@
 
 use std::collections::HashMap;
 
-use claims_model::{Bucket, NOBODY, Reference};
+use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
+use super::statements::columns;
 use super::tables::RecordTables;
 use crate::kernel::direct::layouts::{CLAIMS, claim};
 use crate::kernel::error::known_or_raised;
-use crate::kernel::sql_text::of_subject;
 use crate::kernel::tables::Local;
-use crate::service::claims::{
-    BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, SubjectPlace, bucket_key_parts, read_page, values_by_type,
-};
-use pg::clock::Moment;
+use crate::service::claims::{BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, bucket_key_parts, read_page};
 use pg::direct::{self, Reading, Row as StoredRow};
 use pg::index::{self, KeyPart, KeyValue, Unusable};
-use pg::query::{query, scan};
+use pg::query::query;
 use pg::spi::{self, Connection};
 use pg::uuid::from_pg_uuid;
-
-/// The columns of a claim, with an expression for its cell.
-macro_rules! columns {
-    ($cell:literal) => {
-        concat!(
-            "SELECT c.uuid, c.bucket_type, c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id, ",
-            $cell,
-            " AS cell_id, c.status, c.lease_uuid, c.created_at, c.updated_at, c.display_value FROM claims.claims c WHERE "
-        )
-    };
-}
 
 /// The transfers `t` whose claims belong to a cell and are stored under another cell. OFFSET 0 keeps the planner from beginning with the
 /// claims.
@@ -69,9 +55,6 @@ macro_rules! page {
 }
 
 query! {
-    /// Returns claims of one bucket type, with the cells under which they are stored.
-    fn by_value(bucket_type: i32, bucket_values: &[&str]) -> Vec<StoredClaim> = [Caller] concat!(
-        columns!("c.creator_id"), "c.bucket_type = :bucket_type AND c.bucket_value = ANY (:bucket_values) AND c.creator_id <> -1");
     /// Returns at most `most` claims of a cell and a source type from a source id on; at that source id, those after a bucket. The source
     /// ids are not longer than `longest`.
     fn page(cell_id: i64, longest: i32; ..from: PageStart) -> Vec<StoredClaim> = [Caller] page!(
@@ -103,13 +86,6 @@ query! {
 
 /// The unique index on transfers, for messages.
 const TRANSFER_INDEX: &str = "claims.cell_transfers (transfer_uuid)";
-
-scan! {
-    /// Passes at most `most` owned claims of a subject and names of it that are kept back, before a position, newest first, with the cells under
-    /// which they are stored, or which have given them up.
-    fn claims_of(subject_type: i32, subject_id: &str, at: Moment, bucket_type: i32, bucket_value: &str, most: i64) -> StoredClaim = [Caller] concat!(
-        columns!("coalesce(c.given_up_by, c.creator_id)"), of_subject!());
-}
 
 /// Returns a claim that was found by its key.
 fn stored_claim(row: &StoredRow) -> StoredClaim {
@@ -149,12 +125,6 @@ fn look_up(bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, 
     })
 }
 
-/// Says of each claim that a transfer holds which cell has it. A transfer holds many claims, so its cell is looked up once for all of them.
-fn located(stored: impl Iterator<Item = StoredClaim>) -> impl Iterator<Item = StoredClaim> {
-    let mut cells = HashMap::new();
-    stored.map(move |claim| claim.located(|of| *cells.entry(*of.as_bytes()).or_insert_with(|| cell_of(of))))
-}
-
 impl RecordTables for Local {
     fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
         let key = [KeyValue::Text(bucket_value), KeyValue::Int4(bucket_type)];
@@ -175,25 +145,11 @@ impl RecordTables for Local {
         }
     }
 
-    fn claims(&self, connection: &Connection, buckets: &[Bucket]) -> Vec<StoredClaim> {
-        let of_type = |(bucket_type, values): (i32, Vec<&str>)| by_value(connection, bucket_type, &values);
-        let stored = values_by_type(buckets).into_iter().flat_map(of_type);
-        let found: HashMap<Bucket, StoredClaim> = located(stored).map(|claim| (claim.bucket(), claim)).collect();
-        buckets.iter().filter_map(|bucket| found.get(bucket).cloned()).collect()
-    }
-
-    fn claims_of_subject(
-        &self,
-        connection: &Connection,
-        subject: &Reference,
-        before: &SubjectPlace,
-        most: i64,
-    ) -> Vec<StoredClaim> {
-        let SubjectPlace { created_at, bucket_type, bucket_value } = before;
-        let mut found: Vec<StoredClaim> = Vec::new();
-        let each = &mut |claim| found.push(claim);
-        claims_of(connection, subject.type_id, &subject.id, *created_at, *bucket_type, bucket_value, most, each);
-        located(found.into_iter()).collect()
+    /// A transfer holds many claims, so its cell is looked up once for all of them.
+    fn located(&self, _: &Connection, stored: Vec<StoredClaim>) -> Vec<StoredClaim> {
+        let mut cells = HashMap::new();
+        let mut cell_of = |transfer: PgUuid| *cells.entry(*transfer.as_bytes()).or_insert_with(|| cell_of(transfer));
+        stored.into_iter().map(|claim| claim.located(&mut cell_of)).collect()
     }
 
     fn claim_page(&self, connection: &Connection, cell_id: i64, part: &ClaimPart, limit: i64) -> Vec<StoredClaim> {

@@ -9,6 +9,7 @@ mod local;
 pub mod outstanding_lease;
 mod read_after;
 mod record;
+pub mod statements;
 mod tables;
 
 pub use self::tables::*;
