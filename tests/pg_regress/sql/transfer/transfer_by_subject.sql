@@ -25,19 +25,22 @@ CREATE FUNCTION t.held() RETURNS text LANGUAGE sql AS $$
 $$;
 -- without the index the claims of the cell are read, for 200 names
 BEGIN;
-SELECT t.reads_of($$SELECT p FROM claims.prepare_transfer(t.u(6700), 1, 2, t.groups(65), 'x') p$$, 3000) ~ '^\(200,0,t\), \d{5} reads$' AS reads_the_cell;
+SELECT t.reads_of($$SELECT p FROM claims.prepare_transfer(t.u(6700), 1, 2, t.groups(65), 'x') p$$, 3000)
+       ~ '^\(200,0,t\), \d{5} reads$' AS reads_the_cell;
 ROLLBACK;
 -- an index that is not the one
 CREATE INDEX claims_subject ON claims.claims (subject_type, subject_id);
 BEGIN;
-SELECT t.reads_of($$SELECT p FROM claims.prepare_transfer(t.u(6700), 1, 2, t.groups(65), 'x') p$$, 3000) ~ '^\(200,0,t\), \d{5} reads$' AS reads_the_cell;
+SELECT t.reads_of($$SELECT p FROM claims.prepare_transfer(t.u(6700), 1, 2, t.groups(65), 'x') p$$, 3000)
+       ~ '^\(200,0,t\), \d{5} reads$' AS reads_the_cell;
 ROLLBACK;
 DROP INDEX claims.claims_subject;
 CREATE INDEX claims_subject ON claims.claims (subject_type, subject_id, bucket_type, bucket_value);
 ANALYZE claims.claims;
 \c
 -- each step reads what it moves; a lease's claim is skipped, and marked by the next pass
-SELECT claims.begin_update(1, '[]', '[{"bucket": {"type": 1, "value": "more 7"}, "subject": {"type": 2, "id": 65}, "source": {"type": 3, "id": 7}}]', lease_uuid => t.u(6710)) = t.u(6710);
+SELECT claims.begin_update(1, '[]', lease_uuid => t.u(6710), destroy_records =>
+    '[{"bucket": {"type": 1, "value": "more 7"}, "subject": {"type": 2, "id": 65}, "source": {"type": 3, "id": 7}}]') = t.u(6710);
 BEGIN;
 SELECT t.reads_of($$SELECT p FROM claims.prepare_transfer(t.u(6701), 1, 2, t.groups(65), 'x') p$$, 3000);
 COMMIT;
