@@ -2,7 +2,9 @@
 //! EXTENSION has run. CREATE FUNCTION looks them up when the scripts of those versions run, also in pg_upgrade.
 //!
 //! The compatibility check refuses such a call, or waits until the extension has been updated. After the wait the calling SQL function
-//! does not exist any more. If one of the same name takes its arguments, that one is called in its place.
+//! does not exist any more. If one of the same name takes its arguments, that one is called in its place. Other sessions see a commit before they
+//! get word that their caches are out of date. So the call first waits for the end of the transaction that has dropped the function: until then
+//! the name can lead to it again, and on without end.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -29,6 +31,8 @@ macro_rules! retired {
             #[unsafe(no_mangle)]
             unsafe extern "C-unwind" fn $symbol(call: pgrx::pg_sys::FunctionCallInfo) -> pgrx::pg_sys::Datum {
                 compatibility::require();
+                // SAFETY: called by PostgreSQL, which looks at the function.
+                unsafe { wait_for_drop((*(*call).flinfo).fn_oid) };
                 let successor: &[&str] = &[$($successor)?];
                 match successor.first() {
                     // SAFETY: called by PostgreSQL.
@@ -77,6 +81,15 @@ fn refuse() -> ! {
         refuse();
     }
     panic!("a function of this version does not exist");
+}
+
+/// Waits for the transaction that drops a function, and for word of the drop.
+///
+/// # Safety
+/// A transaction is open.
+unsafe fn wait_for_drop(function: pg_sys::Oid) {
+    // SAFETY: any number may be locked. DROP FUNCTION has the conflicting lock until its transaction has told all sessions.
+    unsafe { pg_sys::LockDatabaseObject(pg_sys::ProcedureRelationId, function, 0, pg_sys::AccessShareLock as _) };
 }
 
 /// Calls the function `claims.name` with the arguments of a call.
