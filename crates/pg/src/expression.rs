@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use super::owner::restricted_as;
 use super::settings::{with_fixed_text, with_search_path};
+use super::text::char_byte;
 
 /// A condition with qualified names.
 pub struct Condition {
@@ -36,7 +37,7 @@ pub fn read_condition<E>(
         if relation.is_null() {
             return Ok(None);
         }
-        let (kind, owner) = ((*(*relation).rd_rel).relkind as u8, (*(*relation).rd_rel).relowner);
+        let (kind, owner) = (char_byte((*(*relation).rd_rel).relkind), (*(*relation).rd_rel).relowner);
         if let Err(refusal) = may_act_for(owner) {
             pg_sys::relation_close(relation, pg_sys::NoLock as i32);
             return Err(refusal);
@@ -144,7 +145,7 @@ unsafe fn has_virtual_column(relation: pg_sys::Relation, columns: *const pg_sys:
     unsafe {
         let is_virtual = |number: i32| {
             i16::try_from(number)
-                .is_ok_and(|number| pg_sys::get_attgenerated((*relation).rd_id, number) as u8 == VIRTUAL)
+                .is_ok_and(|number| char_byte(pg_sys::get_attgenerated((*relation).rd_id, number)) == VIRTUAL)
         };
         let mut member = pg_sys::bms_next_member(columns, -1);
         while member >= 0 {

@@ -5,6 +5,8 @@ use std::ffi::{CStr, c_void};
 use pgrx::pg_sys::{Node, NodeTag, Oid};
 use pgrx::{pg_guard, pg_sys};
 
+use super::text::char_byte;
+
 /// Output functions that PostgreSQL declares IMMUTABLE although their results depend on `extra_float_digits`, `bytea_output` or `IntervalStyle`.
 const DEPENDENT: [u32; 11] = [
     pg_sys::F_FLOAT4OUT,
@@ -70,7 +72,7 @@ unsafe extern "C-unwind" fn function_depends(function: Oid, _context: *mut c_voi
         return false;
     }
     // SAFETY: it reads the catalogs.
-    let is_immutable = unsafe { pg_sys::func_volatile(function) as u8 == pg_sys::PROVOLATILE_IMMUTABLE };
+    let is_immutable = unsafe { char_byte(pg_sys::func_volatile(function)) == pg_sys::PROVOLATILE_IMMUTABLE };
     !is_immutable || DEPENDENT.contains(&number) || (number >= pg_sys::FirstNormalObjectId && !is_trusted(function))
 }
 

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use super::altered::{self, Altered};
-use super::text::c_text;
+use super::text::{c_text, char_byte};
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
 use super::{cache, compatibility};
@@ -143,7 +143,7 @@ pub(super) unsafe fn open_table(name: &CStr) -> pg_sys::Relation {
     unsafe {
         let number = number(name).unwrap_or(pg_sys::InvalidOid);
         let table = pg_sys::try_relation_open(number, LOCK);
-        if !table.is_null() && (*(*table).rd_rel).relkind as u8 != pg_sys::RELKIND_RELATION {
+        if !table.is_null() && char_byte((*(*table).rd_rel).relkind) != pg_sys::RELKIND_RELATION {
             pg_sys::relation_close(table, LOCK);
             return std::ptr::null_mut();
         }

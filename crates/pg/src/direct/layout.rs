@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 
 use crate::cache::Freshness;
 use crate::index::{KeyOrder, indexes_of};
+use crate::text::char_byte;
 use crate::tuple::{attribute, name_of, width};
 
 use super::sequence;
@@ -148,7 +149,7 @@ unsafe fn table_kind(relation: pg_sys::Relation) -> Result<(), Difference> {
     // SAFETY: guaranteed by the caller; the pointers are NULL where there is nothing.
     unsafe {
         let form = &*(*relation).rd_rel;
-        let is_heap = form.relkind as u8 == pg_sys::RELKIND_RELATION && form.relam == pg_sys::HEAP_TABLE_AM_OID;
+        let is_heap = char_byte(form.relkind) == pg_sys::RELKIND_RELATION && form.relam == pg_sys::HEAP_TABLE_AM_OID;
         let fires = (*relation).trigdesc.as_ref().is_some_and(|triggers| {
             triggers.trig_insert_before_row
                 || triggers.trig_insert_after_row
@@ -169,7 +170,10 @@ unsafe fn table_kind(relation: pg_sys::Relation) -> Result<(), Difference> {
         let constraints = (*(*relation).rd_att).constr.as_ref();
         let differences = [
             (!is_heap, "it is not an ordinary heap table"),
-            (form.relpersistence as u8 != pg_sys::RELPERSISTENCE_PERMANENT, "it is unlogged, so a crash empties it"),
+            (
+                char_byte(form.relpersistence) != pg_sys::RELPERSISTENCE_PERMANENT,
+                "it is unlogged, so a crash empties it",
+            ),
             (form.relhassubclass || form.relispartition, "it is part of an inheritance tree"),
             (form.relrowsecurity || form.relforcerowsecurity, "row security is enabled"),
             (!(*relation).rd_rules.is_null(), "it has a rule"),
@@ -201,7 +205,7 @@ unsafe fn columns(layout: &Layout, descriptor: pg_sys::TupleDesc) -> Result<Vec<
                 && found.attgenerated == 0
                 // Statements leave columns that may be NULL out.
                 && (column.is_not_null || !found.atthasdef)
-                && found.attidentity as u8 == wanted_identity(column.identity)
+                && char_byte(found.attidentity) == wanted_identity(column.identity)
                 && (found.atttypid != pg_sys::TEXTOID
                     || found.attcollation == pg_sys::C_COLLATION_OID
                     // The database's own collation is deterministic, too, but has another order.
