@@ -132,7 +132,7 @@ stop_cluster plain
 for bindir in ${CELL_BINDIRS:-}; do
   dir=$(cd /tmp && as_server mktemp -d /tmp/claims-cell.XXXXXX)
   port=$(take_port)
-  trap '(cd /tmp && as_server "$bindir/pg_ctl" -D "$dir/data" -m immediate -w stop >/dev/null 2>&1); rm -rf "$dir"; cleanup' EXIT
+  trap '(cd /tmp && as_server "$bindir/pg_ctl" -D "$dir/data" -m immediate -w stop >/dev/null 2>&1) || true; rm -rf "$dir"; cleanup' EXIT
   (cd /tmp && as_server "$bindir/initdb" -D "$dir/data" -U postgres -A trust --no-locale -E UTF8 >/dev/null &&
     as_server "$bindir/pg_ctl" -D "$dir/data" -l "$dir/log" -w start >/dev/null \
       -o "-p $port -k $dir -c listen_addresses= -c fsync=off -c autovacuum=off -c max_prepared_transactions=20 -c lc_messages=C")
