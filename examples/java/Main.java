@@ -3,7 +3,7 @@ import java.time.Duration;
 
 /**
  * Saves users whose names are unique among all cells: sign-up USERNAME EMAIL, rename ID FROM TO, recover.
- * CELL_URL and SHARED_URL have the addresses of the two databases (jdbc:postgresql:…), CELL_ID this cell's number.
+ * CELL_URL and SHARED_URL have the addresses of the two databases (jdbc:postgresql:...), CELL_ID this cell's number.
  */
 public class Main {
     public static void main(String[] arguments) throws Exception {

@@ -9,7 +9,8 @@ JUNIT=$JARS/junit-platform-console-standalone.jar
 for jar in "$DRIVER" "$JUNIT"; do [ -e "$jar" ] || skip "there is no $jar"; done
 # Debian's standalone jar leaves the jars that it was made of where they are, and finds them there by its manifest.
 mkdir "$CLAIMS_TMP/java"
-javac -Xlint:all,-serial -Werror -d "$CLAIMS_TMP/java" -cp "$DRIVER:$(printf '%s:' $JARS/{junit-jupiter-api,junit-platform-commons,opentest4j,apiguardian-api}.jar)" "$CLAIMS_ROOT"/examples/java/*.java
+# Whatever the locale: its encoding would decide how the sources are read.
+LC_ALL=C javac -Xlint:all,-serial -Werror -d "$CLAIMS_TMP/java" -cp "$DRIVER:$(printf '%s:' $JARS/{junit-jupiter-api,junit-platform-commons,opentest4j,apiguardian-api}.jar)" "$CLAIMS_ROOT"/examples/java/*.java
 
 start_saving_by_hand script_java
 export CELL_URL=jdbc:$CELL_URL SHARED_URL=jdbc:$SHARED_URL OTHER_URL=jdbc:$OTHER_URL
