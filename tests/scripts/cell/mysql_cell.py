@@ -258,10 +258,11 @@ def check_crash(server):
     saved, lost = begin("before the crash"), begin("open at the crash")
     track(cell, saved)
     cell.commit()
-    track(cell, lost)
     fenced = uuid.uuid4()
     fence(other, fenced)
     other.commit()
+    # Last: its locking read locks the gap between two fences, into which a fence inserted after it may fall.
+    track(cell, lost)
     server.kill()
     server.start()
     with contextlib.closing(server.connect()) as again:
