@@ -138,4 +138,5 @@ INSERT INTO people VALUES (3, 'lost'); BEGIN; SELECT claims.skip_capture('test')
 CALL claims.import_unique('keys'); SELECT is_valid FROM claims.uniques;
 SELECT claims.drop_unique('keys', 'test');
 
+-- nothing is left
 DROP TABLE people, events; DROP FUNCTION t.claimed(), t.found(), t.unclaimed(); SELECT t.clean();
