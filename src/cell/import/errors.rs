@@ -1,8 +1,11 @@
 //! Errors and notices of imports.
 
+use std::time::Instant;
+
 use claims_model::problem::shortened;
 use pgrx::PgLogLevel;
 
+use super::statements::{ImportKey, ImportState};
 use crate::kernel::error::{errors, text};
 
 errors! {
@@ -35,6 +38,26 @@ pub struct ImportProgress<'p> {
     pub rate: f64,
     /// Estimated remaining seconds, or `None` if the import has ended.
     pub remaining: Option<f64>,
+}
+
+impl<'p> ImportProgress<'p> {
+    /// Returns the progress of an import that works at `rate`.
+    pub fn of(key: &'p ImportKey, state: &ImportState, rate: f64, is_finished: bool) -> Self {
+        let remaining = (state.estimated - state.rows_done).max(0) as f64 / rate.max(1.0);
+        ImportProgress {
+            source_type: &key.source_type,
+            rows: state.rows_done,
+            estimated: state.estimated.max(state.rows_done),
+            collisions: state.collisions,
+            rate,
+            remaining: (!is_finished).then_some(remaining),
+        }
+    }
+}
+
+/// Returns the rate of a call that has read so many rows since it began.
+pub fn rows_a_second(rows: i64, began: Instant) -> f64 {
+    rows as f64 / began.elapsed().as_secs_f64().max(0.001)
 }
 
 /// Tells the client how far an import is.

@@ -18,7 +18,7 @@ use claims_model::source_range::SourceRange;
 use claims_model::{BadInput, Problem};
 
 use self::batch::ImportBatch;
-use self::errors::{ImportError, ImportProgress, notice_of_import};
+use self::errors::{ImportError, ImportProgress, notice_of_import, rows_a_second};
 use self::statements::{BatchCounts, ImportKey, ImportState};
 use super::client::{Service, unreachable};
 use super::verify::begin::must_be_claimed;
@@ -188,7 +188,8 @@ fn import_step(
         && (is_over || call.noticed.elapsed() >= NOTICE_INTERVAL)
     {
         call.noticed = Instant::now();
-        notice_of_import(&call.progress(state, is_finished));
+        let rate = rows_a_second(call.rows, call.began);
+        notice_of_import(&ImportProgress::of(&call.key, state, rate, is_finished));
     }
     let pause = call.pause(state.as_ref()).as_secs_f64();
     if !is_over {
@@ -221,7 +222,8 @@ impl ImportCall {
         self.limited_since = None;
         self.pace.add(began, batch.sent);
         self.rows += batch.counts.rows;
-        let (rate, is_finished) = (self.rate().round() as i64, state.is_read && !has_leftovers);
+        let (rate, is_finished) =
+            (rows_a_second(self.rows, self.began).round() as i64, state.is_read && !has_leftovers);
         let counts = BatchCounts { rate, is_finished, ..batch.counts };
         key.advance(connection, &state, &counts);
         state.rows_done += counts.rows;
@@ -294,28 +296,11 @@ impl ImportCall {
         Ok(true)
     }
 
-    /// Returns rows a second.
-    fn rate(&self) -> f64 {
-        self.rows as f64 / self.began.elapsed().as_secs_f64().max(0.001)
-    }
-
     /// Returns how long to wait before the next batch.
     fn pause(&mut self, state: Option<&ImportState>) -> Duration {
         let of_leftovers = state.filter(|state| state.is_read).map_or(Duration::ZERO, |_| RETRY_INTERVAL);
         let of_limit = self.refused_at.take().map_or(Duration::ZERO, |_| LIMIT_INTERVAL);
         self.pace.pause(self.began.elapsed()).max(of_leftovers).max(of_limit).min(MAX_PAUSE)
-    }
-
-    fn progress<'p>(&'p self, state: &ImportState, is_finished: bool) -> ImportProgress<'p> {
-        let remaining = (state.estimated - state.rows_done).max(0) as f64 / self.rate().max(1.0);
-        ImportProgress {
-            source_type: &self.key.source_type,
-            rows: state.rows_done,
-            estimated: state.estimated.max(state.rows_done),
-            collisions: state.collisions,
-            rate: self.rate(),
-            remaining: (!is_finished).then_some(remaining),
-        }
     }
 }
 

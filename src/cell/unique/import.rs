@@ -23,7 +23,7 @@ use crate::cell::capture::declare::must_own;
 use crate::cell::capture::errors::CaptureError;
 use crate::cell::claimed::declared;
 use crate::cell::claimed::unique_tables::{self, Generation, UniqueRow};
-use crate::cell::import::errors::{ImportError, ImportProgress, notice_of_import};
+use crate::cell::import::errors::{ImportError, ImportProgress, notice_of_import, rows_a_second};
 use crate::cell::import::statements::{self, BatchCounts, ImportKey, ImportState};
 use crate::kernel::access;
 use crate::kernel::admin_action::AdminAction;
@@ -160,7 +160,8 @@ fn import_unique_step(
     })?;
     if step.is_over || call.noticed.elapsed() >= NOTICE_INTERVAL {
         call.noticed = Instant::now();
-        notice_of_import(&call.progress(&state, step.is_over));
+        let rate = rows_a_second(call.rows, call.began);
+        notice_of_import(&ImportProgress::of(&call.key, &state, rate, step.is_over));
     }
     if !step.is_over {
         CALL.set(Some(call));
@@ -197,7 +198,7 @@ impl UniqueImport {
         let mut counts = BatchCounts {
             rows: step.portion.rows,
             collisions: step.portion.refused,
-            rate: self.rate().round() as i64,
+            rate: rows_a_second(self.rows, self.began).round() as i64,
             is_finished: step.is_over,
             ..BatchCounts::default()
         };
@@ -290,23 +291,6 @@ impl UniqueImport {
             Some((value, ..)) => Err(UniqueError::NotValid { name, column, value }.into()),
             None if self.rounds >= ROUNDS => Err(UniqueError::NotClaimed { name, rounds: ROUNDS }.into()),
             None => Ok(()),
-        }
-    }
-
-    /// Returns rows a second.
-    fn rate(&self) -> f64 {
-        self.rows as f64 / self.began.elapsed().as_secs_f64().max(0.001)
-    }
-
-    fn progress<'p>(&'p self, state: &ImportState, is_finished: bool) -> ImportProgress<'p> {
-        let remaining = (state.estimated - state.rows_done).max(0) as f64 / self.rate().max(1.0);
-        ImportProgress {
-            source_type: &self.key.source_type,
-            rows: state.rows_done,
-            estimated: state.estimated.max(state.rows_done),
-            collisions: state.collisions,
-            rate: self.rate(),
-            remaining: (!is_finished).then_some(remaining),
         }
     }
 }
