@@ -85,3 +85,38 @@ SELECT p, sum(e.rows) FROM unnest(ARRAY['casefold', 'username', 'domain', 'email
 SELECT count(*) FROM claims.admin_log, claims.canonical(arguments ->> 'bucket_type', arguments ->> 'erased') c
  WHERE action = 'erase_name' AND c = arguments ->> 'erased';
 SELECT count(*) FROM claims.check();
+
+-- a name that two types have, of which one was renamed: the places have its names under each name of the type, and keep those of the other one
+SELECT t.clean(); TRUNCATE claims.audit_log, claims.change_sets, claims.observed, claims.imported_collisions, claims.admin_log;
+SELECT claims.add_bucket_type(110, 'OLD'), claims.add_bucket_type(111, 'OTHER');
+SELECT claims.commit_update(1, claims.begin_update(1, jsonb_build_array(t.claim('shared-name', 'OLD'), t.claim('shared-name', 'OTHER'))));
+SELECT claims.commit_update(1, claims.begin_update(1, '[]',
+    '[{"bucket": {"type": "OLD", "value": "shared-name"}}, {"bucket": {"type": "OTHER", "value": "shared-name"}}]'));
+SELECT claims.reserve_names(n, '{shared-name}', 'why'), claims.unreserve_names(n, '{shared-name}', 'why')
+  FROM unnest('{OLD,110,OTHER}'::text[]) n;
+INSERT INTO claims.audit_log (at, id, what, session_role, application_name, ops, bucket_types, bucket_values, conflict, search_keys)
+SELECT clock_timestamp(), 1, 'refused', '', '', '{create,create}', '{OLD,OTHER}', '{shared-name,shared-name}',
+    '{"omitted": 0, "conflicts": [{"op": "create", "bucket": {"type": "OLD", "value": "shared-name"}, "reason": "taken"},
+      {"op": "create", "bucket": {"type": "OTHER", "value": "shared-name"}, "reason": "taken"}]}',
+    (SELECT search_keys FROM claims.audit_log LIMIT 1);
+SELECT claims.rename_type('bucket', 110, 'NEW');
+INSERT INTO claims.observed (table_name, attribute, outcome, bucket_type, bucket_value, count, first_at, last_at)
+SELECT 'claims.claims', 'x', 'taken', n, 'shared-name', 1, now(), now() FROM unnest('{OLD,NEW,OTHER}'::text[]) n;
+INSERT INTO claims.imported_collisions (id, cell_id, source_type, service, bucket_type, bucket_value, source_id, reason)
+SELECT i, 1, 'RAILS_TABLE_ROUTES', 's', n, 'shared-name', i, 'held_by_other' FROM unnest('{OLD,NEW,OTHER}'::text[]) WITH ORDINALITY AS n (n, i);
+SELECT place, rows FROM claims.erase_name('NEW', 'shared-name', 'a request');
+SELECT DISTINCT bucket_types, t.masked(bucket_values::text), t.masked(conflict::text) FROM claims.audit_log ORDER BY 2, 3;
+SELECT DISTINCT bucket_types, t.masked(bucket_values::text) FROM claims.change_sets;
+SELECT bucket_type, t.masked(bucket_value) FROM claims.observed ORDER BY 1;
+SELECT bucket_type, t.masked(bucket_value) FROM claims.imported_collisions ORDER BY 1;
+SELECT action, arguments ->> 'bucket_type' AS type, t.masked(arguments ->> 'bucket_values') FROM claims.admin_log
+ WHERE arguments ? 'bucket_values' ORDER BY 2, 1;
+
+-- not while a row of a claimed column has the name, in any spelling
+SET client_min_messages = error;
+CREATE SCHEMA app; CREATE TABLE app.people (id bigint PRIMARY KEY, name text, org int); INSERT INTO app.people VALUES (1, 'Ada', 1);
+SELECT claims.claim_attribute('app.people', 'name', 'T_casefold', 'ORGANIZATION', 'org', 'RAILS_TABLE_USERS');
+SELECT t.call($$SELECT * FROM claims.erase_name('T_casefold', 'ADA', 'why')$$);
+SELECT count(*) FROM claims.erase_name('T_casefold', 'Bob', 'why');
+SELECT claims.unclaim_attribute('app.people', 'name'); DROP SCHEMA app CASCADE;
+SELECT count(*) FROM claims.erase_name('T_casefold', 'ADA', 'why');
