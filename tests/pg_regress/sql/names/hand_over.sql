@@ -58,6 +58,9 @@ SELECT t.call($$SELECT claims.hand_over('GIVEN', 'x', 2, 'GROUP', '1', 'RAILS_TA
 SET ROLE regress_claims_one;
 SELECT t.call($$SELECT claims.hand_over('GIVEN', 'x', 2, 'GROUP', '1', 'RAILS_TABLE_ROUTES', '1', 'x')$$);
 RESET ROLE;
+-- each of them that has happened is one row of the log of actions and one of the feed
+SELECT count(*) FROM claims.admin_log WHERE action = 'hand_over' AND arguments ->> 'bucket_type' IN ('GIVEN', 'ALIKE');
+SELECT count(*) FROM claims.changes WHERE op = 'transfer' AND bucket_type IN (125, 126);
 -- cleans up
 RESET claims.change_feed;
 SELECT t.clean(); DELETE FROM claims.reservations; DELETE FROM claims.skeletons;

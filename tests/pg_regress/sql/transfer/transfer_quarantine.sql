@@ -46,6 +46,9 @@ SELECT t.prepare(6605, NULL);
 SELECT claims.rollback_update(1, t.u(6601));
 SELECT t.prepare(6605, NULL);
 SELECT t.prepare(6605, NULL);
+-- no name of the cell is handed over meanwhile, and none to it; the other cell can get one
+SELECT t.call(format('SELECT claims.hand_over(''KEPT'', %L, %s, ''GROUP'', ''9'', ''RAILS_TABLE_ROUTES'', ''9'', ''test'')', name, cell))
+  FROM (VALUES ('stays', 2), ('unclaimed', 1), ('unclaimed', 2)) AS n (name, cell);
 SELECT claims.switch_transfer(t.u(6605), 'test');
 SELECT t.finish(6605);
 SELECT t.rights(), (SELECT count(*) FROM claims.check());
