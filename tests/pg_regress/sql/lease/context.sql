@@ -94,3 +94,9 @@ SELECT context FROM claims.lease_details(t.u(40));
 RESET claims.context;
 SELECT claims.commit_update(1, t.u(40));
 SELECT context FROM claims.list_changes() WHERE bucket_value = 's';
+
+-- whoever reads it is told that it is the client's word
+SELECT c.relname || '.' || a.attname AS without_that FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+ WHERE c.relnamespace = 'claims'::regnamespace AND c.relkind = 'r' AND a.attname IN ('context', 'cell_role')
+   AND coalesce(col_description(c.oid, a.attnum), '') NOT LIKE '%no identity%';
+SELECT name, extra_desc LIKE '%no identity%' AS says_that FROM pg_settings WHERE name IN ('claims.context', 'claims.cell_role') ORDER BY 1;

@@ -29,8 +29,16 @@ BEGIN; DELETE FROM app.handles WHERE id = 3; INSERT INTO app.handles VALUES (4, 
 SELECT claims.is_available('app.handles', 'path', 'ada', '9'), claims.first_available('app.handles', 'path', '{ada,bob,carl}', '9');
 -- what is over is free
 UPDATE claims.claims SET available_at = updated_at WHERE status = 5;
-SELECT claims.is_available('app.handles', 'path', 'ada'), claims.is_available('app.handles', 'path', 'ada', '9');
+SELECT claims.is_available('app.handles', 'path', 'ada'), claims.is_available('app.handles', 'path', 'ada', '9'),
+       claims.is_available('app.handles', 'path', 'ada', '4');
 INSERT INTO app.handles VALUES (5, 'ada', 13); SELECT t.names(), (SELECT count(*) FROM claims.check());
+-- who acts is in the log and in the feed, whether the transaction needs a lease for its names or not
+SET claims.audit = 'settled'; SET claims.change_feed = on; SET claims.context = 'user 42'; SET claims.cell_role = 'app';
+INSERT INTO app.handles VALUES (6, 'eva', 14); DELETE FROM app.handles WHERE id = 6;
+RESET claims.audit; RESET claims.change_feed; RESET claims.context; RESET claims.cell_role;
+SELECT ops, old_subjects, subjects, context, cell_role FROM claims.audit_log WHERE bucket_values = '{eva}' ORDER BY at, id;
+SELECT op, context, cell_role FROM claims.changes WHERE bucket_value = 'eva' ORDER BY id;
+DELETE FROM claims.audit_log; DELETE FROM claims.change_sets;
 -- values of a unique are not kept back: a table that is dropped frees them at once; and no unique gets a type that exists
 CREATE TABLE app.keys (id int, key text);
 SELECT claims.add_unique('app_keys', '{app.keys}', 'key');
