@@ -75,6 +75,7 @@ SET client_min_messages = notice;
 SELECT claims.first_available('app.users', 'name', '{ADA,root,cy,free,other}'), claims.first_available('app.users', 'name', '{ADA,root}', '1');
 SELECT claims.first_available('app.users', 'name', '{with space,ADA,"",root}');
 SELECT claims.first_available('app.users', 'name', '{}');
+SELECT claims.first_available('app.users', 'name', array_fill('ADA'::text, '{99}') || 'free'::text);
 SELECT claims.automatic(1, 'regress_claims_gone');
 SELECT claims.first_available('app.users', 'name', '{free}');
 SELECT claims.automatic(1, 'regress_claims_asked');
@@ -100,6 +101,10 @@ INSERT INTO app.users VALUES (1, 'zed', '', 10), (2, 'yak', '', 10), (3, 'xen', 
 UPDATE app.users SET name = 'zoe' WHERE id = 1; SELECT t.settled();
 SELECT n.id, claims.is_available('app.users', 'name', 'Zed', n.id), claims.first_available('app.users', 'name', '{ada,zed,free}', n.id)
   FROM (VALUES ('1'), ('2'), ('3'), ('4'), (NULL)) AS n (id);
+-- not while a lease takes it back
+SELECT claims.begin_update(1, jsonb_build_array(jsonb_set(t.claim('zed', 'PEOPLE', 10), '{subject,type}', '"ORGANIZATION"')),
+                           lease_uuid => t.u(5802)) IS NOT NULL;
+SELECT claims.is_available('app.users', 'name', 'zed', '1'), claims.rollback_update(1, t.u(5802));
 SELECT claims.set_quarantine('PEOPLE', '1 day', 'a test', 'nobody');
 SELECT claims.is_available('app.users', 'name', 'zed', '1');
 SELECT * FROM claims.name_holders('PEOPLE', '{zed}', 1, 'ORGANIZATION', '10');

@@ -63,6 +63,8 @@ SELECT count(*) FROM claims.check();
 SELECT t.want(1, 'KEPT', 'ADA', 7), t.want(1, 'FREE', 'ada', 8);
 SELECT t.want(2, 'KEPT', 'ada', 7);
 SELECT t.want(1, 'KEPT', 'ada', 8);
+SELECT (c.conflicts #>> '{0,available_at}')::timestamptz = q.available_at AS says_until_when
+  FROM claims.quarantined_names q, claims.try_begin_update(2, t.one('KEPT', 'ada', 7)) c;
 -- a rolled back reclaim leaves it as it was
 SELECT claims.begin_update(1, t.one('KEPT', 'aDA', 7), lease_uuid => t.u(9501)) = t.u(9501);
 SELECT t.kept();
@@ -70,6 +72,8 @@ SELECT count(*) FROM claims.get_record('KEPT', 'ada');
 SELECT t.want(1, 'KEPT', 'ada', 7);
 SELECT t.want(2, 'KEPT', 'ada', 7);
 SELECT count(*) FROM claims.check();
+SELECT count(*) FROM claims.quarantined_names;
+SELECT labels, value FROM claims.metrics() WHERE name = 'claims_quarantined_names' AND labels ->> 'type' = 'KEPT';
 SELECT t.mask(conflicts) FROM claims.try_begin_update(1, '[]', t.gone('KEPT', 'ada'));
 SELECT t.mask(conflicts) FROM claims.try_begin_update(2, '[]', t.gone('KEPT', 'ada'));
 SELECT claims.rollback_update(1, t.u(9501));

@@ -70,6 +70,14 @@ SELECT t.own(1, 'TRACED', 'gina', 7), t.give_up(1, 'TRACED', 'gina');
 UPDATE claims.claims SET available_at = updated_at WHERE bucket_value = 'gina';
 SELECT claims.purge_quarantine() > 0, t.own(2, 'TRACED', 'gina', 8);
 SELECT op, old_cell_id, new_cell_id FROM claims.changes WHERE bucket_value = 'gina' ORDER BY id;
+-- also where no lease gives it up
+SELECT t.own(1, 'TRACED', 'kim', 7);
+SELECT discrepancy, outcome FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, '[]', '0', true);
+SET client_min_messages = error;
+SELECT t.own(1, 'TRACED', 'leo', 7), claims.release_records(1, 'a test');
+RESET client_min_messages;
+SELECT bucket_value, op, old_cell_id, new_cell_id FROM claims.changes WHERE bucket_value IN ('kim', 'leo') ORDER BY id;
+SELECT bucket_value, cell_id FROM claims.quarantined_names WHERE bucket_value IN ('kim', 'leo') ORDER BY 1;
 RESET claims.change_feed; DELETE FROM claims.change_sets;
 SELECT op, cell_id, context FROM claims.bucket_history('TRACED', 'emil');
 -- the log says which cell had it before, also where it does not reach back to when that cell got it

@@ -71,6 +71,11 @@ SELECT t.looks(), (SELECT count(*) FROM claims.check());
 SET client_min_messages = error;
 SELECT claims.release_records(1, 'a test'), t.looks(), t.want(2, U&'leg\043E');
 RESET client_min_messages;
+-- reserved, its look is that of the reservation
+BEGIN;
+SELECT claims.reserve_names('LOOKS', '{lego}', 'a test'), t.looks(), (SELECT count(*) FROM claims.check());
+SELECT claims.unreserve_names('LOOKS', '{lego}', 'a test'), t.looks(), t.want(2, U&'leg\043E');
+ROLLBACK;
 -- another profile: names that are kept back move, and collide
 SELECT claims.commit_update(1, claims.begin_update(1, t.one('Ada'))), claims.commit_update(1, claims.begin_update(1, '[]', t.gone('ada')));
 SELECT * FROM claims.set_profile('LOOKS', 'exact', 'a test', 'allow', false);
