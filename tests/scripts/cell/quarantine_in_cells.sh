@@ -27,6 +27,12 @@ expect 'is taken for another cell, and for another row' "$(state_as_app 2 "$(row
 conflict="DO \$\$ BEGIN $(row 7 mine); SET CONSTRAINTS ALL IMMEDIATE; EXCEPTION WHEN unique_violation THEN NULL; END \$\$; SELECT reason, retryable, holder_cell_id FROM claims.last_conflicts()"
 expect 'says for how long, and not whose it was' "$(as_app 2 "$conflict")" 'quarantined|f|'
 expect 'a form' "$(as_app 2 "SELECT claims.is_available('routes', 'name', 'mine'), claims.first_available('routes', 'name', '{mine,renamed,free}')") $(as_app 1 "SELECT claims.is_available('routes', 'name', 'renamed', '8')")" 'f|free t'
+at shared "ALTER DATABASE postgres SET log_statement = 'all'; ALTER DATABASE postgres SET log_min_messages = 'log'"
+asked() { cluster_log shared | grep -c 'FROM claims.name_holders(' || true; }
+before=$(asked)
+expect 'of a hundred names' "$(as_app 2 "SELECT claims.first_available('routes', 'name', array_fill('mine'::text, '{99}') || 'free'::text)")" free
+expect 'it asks once' "$(($(asked) - before))" 1
+at shared "ALTER DATABASE postgres RESET log_statement; ALTER DATABASE postgres RESET log_min_messages"
 as_app 1 "$(row 7 mine)"
 without_leases
 expect 'the row of before has it back' "$(owner mine) $(kept)" '1 7 imported 1 10, renamed 1 8'
