@@ -8,7 +8,7 @@ export PG_CONFIG PG_MAJOR
 
 .DEFAULT_GOAL := help
 .PHONY: help all setup setup-build build install demo test test-regress test-isolation test-script test-stress test-rust test-checked \
-  test-matrix chaos failover incidents bench fmt clean deb pgxn oci release-check
+  test-matrix chaos failover incidents bench fmt clean deb pgxn oci release release-check uninstall
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -27,6 +27,9 @@ build: setup ## Build the extension into a private copy of PostgreSQL under targ
 
 install: setup-build ## Install into the PostgreSQL that PG_CONFIG names
 	@scripts/install
+
+uninstall: ## Remove it from the PostgreSQL that PG_CONFIG names; DROP EXTENSION comes first
+	@scripts/uninstall
 
 demo: build ## Two cells and a shared database in throwaway clusters: a race, conflicts, crashes, recovery, a repair
 	@scripts/demo
@@ -74,7 +77,10 @@ oci: PG_MAJOR := $(or $(PG_MAJOR),$(if $(PG_CONFIG),,18))
 oci: setup-build ## Make the contents of the extension's image (PG_MAJOR=18), in target/oci
 	@scripts/oci-layout
 
-release-check: ## Run the checks before a release, besides make test and make test-matrix: bare machines, packages, the image, the incidents
+release: ## Make all that a release carries, in target/release-artefacts: packages, image, PGXN, SBOM, checksums, each tried on a bare machine; R="15 sbom" picks some
+	@scripts/release $(R)
+
+release-check: ## Run the checks before a release, besides make test and make test-matrix: make release, bare machines, Citus, the incidents
 	@scripts/release-check
 
 bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, rollout, size or transfer write their own part)

@@ -24,7 +24,7 @@ suite_of_major() {
 
 need_debian() {
   [ "$(id -u)" = 0 ] || die "folders with a Debian in them are made and entered by root only"
-  "$CLAIMS_ROOT/scripts/setup" release
+  "$CLAIMS_ROOT/scripts/setup" debian
 }
 
 # The mirrors of Debian and Debian-Security in the configuration of apt here.
@@ -83,12 +83,11 @@ debian_folder() {
 
 # debian_kept MAJOR: the folder in which this PostgreSQL is built and tested; it keeps its build for the next run.
 debian_kept() {
-  local folder=$DEBIAN_ROOT/pg$1 program=${CARGO_HOME:-$HOME/.cargo}/bin/cargo-pgrx
+  local folder=$DEBIAN_ROOT/pg$1
   if [ ! -e "$folder/etc/complete" ]; then folder=$(debian_folder "$(suite_of_major "$1")" "pg$1") || exit 1; fi
   debian_give_rust "$folder"
   debian_give_sources "$folder"
-  # cargo-pgrx takes minutes to build. If the one of this machine does not run in the folder, scripts/setup builds another.
-  [ -e "$folder/root/.cargo/bin/cargo-pgrx" ] || [ ! -e "$program" ] || cp "$program" "$folder/root/.cargo/bin/"
+  debian_give_pgrx "$folder"
   printf '%s\n' "$folder"
 }
 
@@ -100,6 +99,12 @@ debian_give_rust() {
   for program in rustup cargo rustc rustdoc rustfmt cargo-fmt cargo-clippy clippy-driver; do
     [ ! -e "$cargo_home/bin/$program" ] || cp -a "$cargo_home/bin/$program" "$1/root/.cargo/bin/"
   done
+}
+
+# debian_give_pgrx FOLDER: cargo-pgrx takes minutes to build. If the one of this machine does not run in the folder, scripts/setup builds another.
+debian_give_pgrx() {
+  local program=${CARGO_HOME:-$HOME/.cargo}/bin/cargo-pgrx
+  [ -e "$1/root/.cargo/bin/cargo-pgrx" ] || [ ! -e "$program" ] || cp "$program" "$1/root/.cargo/bin/"
 }
 
 # debian_give_sources FOLDER: copies the files that git tracks or would add. Build output in the folder stays.
@@ -132,4 +137,25 @@ in_debian() {
       PATH=/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
   ' in_debian "$folder" "${RUSTUP_HOME:-$HOME/.rustup}" "${CARGO_HOME:-$HOME/.cargo}" \
     "${settings[@]:+${settings[@]}}" bash -c "cd && $2" </dev/null
+}
+
+# try_on_bare [--rust] SUITE NAME SCRIPT MAJOR FILE: runs SCRIPT, one of scripts/try-*, on a bare machine, beside FILE and the statements of README's
+# minute. Their output must be that in README. The machine is removed afterwards, unless KEEP_FOLDER is set; --rust gives it a toolchain.
+try_on_bare() {
+  local rust=no folder suite name script major file examples=$CLAIMS_ROOT/tests/scripts/repository/documents/examples.py differences
+  [ "$1" != --rust ] || { rust=yes; shift; }
+  suite=$1 name=$2 script=$3 major=$4 file=$5
+  folder=$(debian_folder "$suite" "$name") || exit 1
+  # shellcheck disable=SC2064
+  [ -n "${KEEP_FOLDER:-}" ] || trap "rm -rf --one-file-system '$folder'" EXIT
+  if [ $rust = yes ]; then
+    debian_give_rust "$folder"
+    debian_give_pgrx "$folder"
+  fi
+  cp "$file" "$CLAIMS_ROOT/scripts/$script" "$CLAIMS_ROOT/scripts/lib-bare.sh" "$folder/root/"
+  python3 -B "$examples" "$CLAIMS_ROOT" --script >"$folder/root/minute.sql"
+  in_debian "$folder" "bash ./$script $major" || die "on a bare machine ($suite) $script fails with $(basename "$file")"
+  differences=$(sed 's/^psql:[^ ]* //' "$folder/root/minute.out" | python3 -B "$examples" "$CLAIMS_ROOT") || die "on a bare machine: $differences"
+  echo "ok: README's example prints what README says"
+  [ -n "${KEEP_FOLDER:-}" ] || rm -rf --one-file-system "$folder"
 }
