@@ -26,10 +26,15 @@ stub check-oci "$(makes "oci/claims-9.8.7-pg18-$architecture.oci.tar")"
 stub check-deb "$(makes "$package")"
 commit first
 
+# Only root enters folders with a Debian: here they are stubs.
+mkdir -p "$CLAIMS_TMP/stubs"
+printf '#!/bin/sh\necho "${STUB_UID:-0}"\n' >"$CLAIMS_TMP/stubs/id"
+chmod +x "$CLAIMS_TMP/stubs/id"
+
 # release PART...: prints its exit code.
 release() {
   local rc=0
-  CARGO_TARGET_DIR=$target "$root/scripts/release" "$@" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
+  PATH=$CLAIMS_TMP/stubs:$PATH CARGO_TARGET_DIR=$target "$root/scripts/release" "$@" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
   echo "$rc"
 }
 artefacts() { (cd "$out" && find . -type f -printf '%P\n' | LC_ALL=C sort | tr '\n' ' '); }
@@ -40,7 +45,7 @@ for major in 15 17 18; do all+=" postgresql-$major-claims_9.8.7-1_$architecture.
 expect 'a whole release' "$(release)" 0
 expect 'its files' "$(artefacts)" "SHA256SUMS $all "
 expect 'every file has its checksum' "$(sums)" "$all "
-expect 'the version that it leaves out' "$(grep -c '^left out PostgreSQL 16' "$CLAIMS_TMP/out")" 1
+expect 'the version that it leaves out' "$(grep -c '^left out: no Debian release has PostgreSQL 16' "$CLAIMS_TMP/out")" 1
 expect 'it says how far it is' "$(grep -c '^==> release, part [1-6] of 6' "$CLAIMS_TMP/out")" 6
 
 expect 'one part of the same commit' "$(release 17)" 0
@@ -65,6 +70,9 @@ expect 'make no release' "$(tail -1 "$CLAIMS_TMP/out")" 'error: the sources have
 expect 'sources that are no commit' "$(release pgxn; grep -c 'publish none of this' "$CLAIMS_TMP/out")" $'1\n1'
 
 expect 'a part that there is not' "$(release pgxn dep)" 1
-expect 'is refused before anything is made' "$(tail -1 "$CLAIMS_TMP/out")" 'error: usage: scripts/release [pgxn sbom 15 17 18 oci]...: there is no part dep'
+expect 'is refused before anything is made' "$(tail -1 "$CLAIMS_TMP/out")" 'error: there is no part dep: scripts/release [pgxn sbom 15 17 18 oci]...'
 expect 'a PostgreSQL that no Debian release has' "$(release 16)" 1
 expect 'likewise' "$(tail -1 "$CLAIMS_TMP/out" | grep -c '^error: no Debian release has PostgreSQL 16')" 1
+expect 'somebody who is not root' "$(STUB_UID=1000 release pgxn)" 1
+expect 'is told so first' "$(cat "$CLAIMS_TMP/out")" 'error: folders with a Debian in them are made and entered by root only'
+expect 'the SBOM needs no root' "$(stub sbom "$(makes sbom/claims-9.8.7.cdx.json)"; STUB_UID=1000 release sbom)" 0
