@@ -18,7 +18,7 @@ new_cluster() {
 ends() {
   case $1 in
     rollback_update) echo "SELECT claims.rollback_update(1, md5('a$2')::uuid);" ;;
-    commit_update | 'slow COMMIT') echo "SELECT claims.commit_update(1, md5('a$2')::uuid);" ;;
+    commit_update | 'slow COMMIT' | 'kept back') echo "SELECT claims.commit_update(1, md5('a$2')::uuid);" ;;
     settle_leases) echo "SELECT claims.settle_leases(1, rollback_leases => ARRAY[md5('a$2')::uuid]);" ;;
     force_rollback) echo "SELECT claims.force_rollback(1, md5('a$2')::uuid, 'test');" ;;
     'COMMIT PREPARED') echo "COMMIT PREPARED 'p';" ;;
@@ -40,6 +40,9 @@ holds() {
         sql "SELECT * FROM $transfer" >/dev/null
         [ "$1" = cancel_transfer ] || sql "SELECT claims.switch_transfer(md5('a$i')::uuid, 'test')" >/dev/null ;;
       ROLLBACK | automatic_here) ;;
+      'kept back')
+        sql "SELECT claims.commit_update(1, claims.begin_update(1, one('w$i')))" >/dev/null
+        sql "SELECT claims.begin_update(1, '[]', '[$(bucket "w$i")]', md5('a$i')::uuid)" >/dev/null ;;
       *) sql "SELECT claims.begin_update(1, one('w$i'), lease_uuid => md5('a$i')::uuid)" >/dev/null ;;
     esac
   done
@@ -115,6 +118,10 @@ WAITS='SELECT FROM claims.lease_waiters'
 for way in rollback_update commit_update settle_leases force_rollback 'COMMIT PREPARED' cancel_transfer finish_transfer automatic_here; do
   measure "$way" 12
 done
+# A name that is given up and kept back is free for none of them: who waits for it is answered as soon.
+sql "SELECT claims.set_quarantine('ROUTES', '1 hour', 'a test')" >/dev/null
+measure 'kept back' 12
+sql "SELECT claims.set_quarantine('ROUTES', '0', 'a test')" >/dev/null
 measure ROLLBACK 60
 
 # The first waiter is as good as dead: the name is kept for it for 100 ms, and then the second one gets it.
