@@ -34,7 +34,7 @@ SELECT claims.is_available('app.handles', 'path', 'ada'), claims.is_available('a
 INSERT INTO app.handles VALUES (5, 'ada', 13); SELECT t.names(), (SELECT count(*) FROM claims.check());
 -- who acts is in the log and in the feed, whether the transaction needs a lease for its names or not
 SET claims.audit = 'settled'; SET claims.change_feed = on; SET claims.context = 'user 42'; SET claims.cell_role = 'app';
-INSERT INTO app.handles VALUES (6, 'eva', 14); DELETE FROM app.handles WHERE id = 6;
+INSERT INTO app.handles VALUES (6, 'eva', 14); UPDATE app.handles SET namespace_id = 15 WHERE id = 6; DELETE FROM app.handles WHERE id = 6;
 RESET claims.audit; RESET claims.change_feed; RESET claims.context; RESET claims.cell_role;
 SELECT ops, old_subjects, subjects, context, cell_role FROM claims.audit_log WHERE bucket_values = '{eva}' ORDER BY at, id;
 SELECT op, context, cell_role FROM claims.changes WHERE bucket_value = 'eva' ORDER BY id;

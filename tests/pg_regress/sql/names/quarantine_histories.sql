@@ -78,6 +78,11 @@ SELECT t.own(1, 'TRACED', 'leo', 7), claims.release_records(1, 'a test');
 RESET client_min_messages;
 SELECT bucket_value, op, old_cell_id, new_cell_id FROM claims.changes WHERE bucket_value IN ('kim', 'leo') ORDER BY id;
 SELECT bucket_value, cell_id FROM claims.quarantined_names WHERE bucket_value IN ('kim', 'leo') ORDER BY 1;
+-- a correction that takes it back finds no owner
+SELECT discrepancy, outcome
+  FROM claims.verify_records(1, 'RAILS_TABLE_ROUTES', NULL, NULL, jsonb_build_array(t.claim('kim', 'TRACED', 8)), '0', true);
+SELECT a FROM t.audited() a WHERE a LIKE '%kim%' OR a LIKE '%leo%';
+SELECT t.give_up(1, 'TRACED', 'kim');
 RESET claims.change_feed; DELETE FROM claims.change_sets;
 SELECT op, cell_id, context FROM claims.bucket_history('TRACED', 'emil');
 -- the log says which cell had it before, also where it does not reach back to when that cell got it
@@ -101,6 +106,10 @@ SELECT t.give_up(2, 'SEEN', U&'fr\0435d'), claims.release_quarantine('SEEN', ARR
 SELECT t.own(1, 'SEEN', 'fred', 7), t.give_up(1, 'SEEN', 'fred');
 SELECT place, rows FROM claims.erase_name('SEEN', 'fred', 'again') WHERE place IN ('quarantined_names', 'skeletons');
 SELECT count(*) FROM claims.quarantined_names WHERE bucket_type = 'SEEN'; SELECT count(*) FROM claims.check();
+-- the skeleton of a claim that somebody has deleted by hand goes, too
+SELECT t.own(1, 'SEEN', 'zoe', 7); DELETE FROM claims.claims WHERE bucket_value = 'zoe';
+SELECT rows FROM claims.erase_name('SEEN', 'zoe', 'a request') WHERE place = 'skeletons';
+SELECT count(*) FROM claims.skeletons WHERE bucket_value = 'zoe';
 -- not while a lease takes it back
 SELECT t.own(1, 'TRACED', 'gus', 7), t.give_up(1, 'TRACED', 'gus');
 SELECT claims.begin_update(1, jsonb_build_array(t.claim('gus', 'TRACED', 9)), lease_uuid => t.u(9803)) = t.u(9803);
