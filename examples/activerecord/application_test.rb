@@ -152,6 +152,7 @@ class ApplicationTest < ActiveSupport::TestCase
     Elsewhere::Route.connection.rollback_db_transaction
     400.times { enqueued_jobs.any? ? perform_enqueued_jobs : break }
     assert_equal 'kernel/stable', route.reload.path
+    assert_match(/\Ajob MoveRouteJob \h/, Route.connection.select_value('SHOW claims.context'))
   end
 
   test 'the health check shows that the service is down' do
