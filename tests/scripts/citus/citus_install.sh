@@ -12,7 +12,7 @@ expect 'without LOGIN' "$(said "$(plain)")" '08006 role "claims_owner" is not pe
 expect 'nothing is created' "$(sql "SELECT count(*) FROM pg_extension WHERE extname = 'claims'"; on_worker 1; sql "SELECT count(*) FROM pg_extension WHERE extname = 'claims'")" $'0\n0'
 on_coordinator
 sql 'DROP ROLE IF EXISTS claims_owner'
-first=$(python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/spans.py" "$CLAIMS_ROOT" docs/operations.md '### With Citus' | head -1)
+first=$(python3 -B "$CLAIMS_ROOT/tests/scripts/repository/documents/spans.py" "$CLAIMS_ROOT" docs/operations.md '### With Citus' | sed -n 1p)
 expect 'with LOGIN' "$(said "$first $(plain | sed 1d)")" ''
 for node in coordinator worker1; do
   expect "$node: the owner" "$(on_node "$node"; sql "SELECT r.rolname, rolsuper, rolcanlogin, (SELECT rolpassword IS NULL FROM pg_authid a WHERE a.oid = r.oid) FROM pg_roles r JOIN pg_namespace n ON n.nspowner = r.oid WHERE nspname = 'claims'")" 'claims_owner|f|t|t'

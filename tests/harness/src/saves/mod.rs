@@ -81,6 +81,7 @@ fn run() -> Result<()> {
 fn side(what: &str) -> Option<Side> {
     const SAVES_A_SECOND: f64 = 200.0;
     let (make, rate): (fn(&Clusters) -> Result<Saver>, _) = match what {
+        "plain" => (sides::plain, None),
         "floor" => (sides::minimum, None),
         "app" => (sides::app, None),
         "auto" => (sides::auto, None),

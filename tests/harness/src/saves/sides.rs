@@ -58,10 +58,19 @@ pub fn app(clusters: &Clusters) -> Result<Saver> {
     }))
 }
 
+/// Saves a row without claims.
+pub fn plain(clusters: &Clusters) -> Result<Saver> {
+    inserts(clusters, "plain")
+}
+
 /// Uses automatic mode: the application inserts a row.
 pub fn auto(clusters: &Clusters) -> Result<Saver> {
+    inserts(clusters, "routes")
+}
+
+fn inserts(clusters: &Clusters, table: &str) -> Result<Saver> {
     let mut cell = clusters.cell()?;
-    let row = cell.prepare("INSERT INTO routes (name) VALUES ($1)")?;
+    let row = cell.prepare(&format!("INSERT INTO {table} (name) VALUES ($1)"))?;
     Ok(Box::new(move || {
         timed(|| {
             cell.execute(&row, &[&name()])?;
