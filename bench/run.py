@@ -17,7 +17,7 @@ import workload
 
 SECTIONS = ["in_server", "end_to_end", "changes", "reads", "conflict", "snapshot", "verification", "requests",
             "names", "counters"]
-APART = ["cell_save", "rollout", "fleet", "contention", "size", "fillfactor", "distributed", "transfer", "histories", "one_database", "distance"]
+APART = ["cell_save", "rollout", "fleet", "contention", "size", "fillfactor", "distributed", "transfer", "histories", "one_database", "distance", "footprint"]
 RESULTS = HERE / "RESULTS.md"
 
 
