@@ -54,6 +54,7 @@ pub extern "C-unwind" fn _PG_init() {
         check: layout::require_reach,
         before: shard_moves::before_statement,
         after: shard_moves::after_statement,
+        failed: shard_moves::failed_statement,
     });
     pg::altered::register(raise_altered);
     pg::retired::register(raise_updated);

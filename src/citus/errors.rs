@@ -45,6 +45,10 @@ errors! {
         Moved => ERRCODE_LOCK_NOT_AVAILABLE: "shards of claims were moved while this transaction was using them",
             detail "In this transaction Citus would still read and write where they were before.",
             hint "Repeat the whole transaction: within this one the call fails again.";
+        /// A statement that only reads has come to a node after the shard has left it.
+        ShardGone { message: String } => ERRCODE_LOCK_NOT_AVAILABLE: "a shard of claims was moved while a statement was on its way to it",
+            detail "The node that was asked answered: {message}",
+            hint "Repeat the whole transaction. If it fails again, call another node: the catalogs of this one are old.";
         /// A node that `citus_remove_node` has taken away continues to write.
         NotAMember { node: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the node that was called has left the cluster of claims",
             detail "It was node {node}. Its catalogs are of the time when it was removed.",

@@ -14,6 +14,8 @@ use std::cell::Cell;
 use super::errors::DistributionError;
 use super::{layout, shards};
 use crate::kernel::error::raise;
+use pg::prelude::*;
+use pg::subtransaction::Caught;
 use pg::transaction_end::Hooks;
 use pg::{compatibility, spi, xact};
 
@@ -56,6 +58,22 @@ pub fn before_statement() {
 pub fn after_statement() {
     if let Some(beginning) = BEGINNING.get().filter(|beginning| beginning.has_several_statements) {
         require_unmoved(beginning);
+    }
+}
+
+/// Runs when such a statement has raised an error. One that only reads waits for no move, and may find that the shard has left its node: for the caller
+/// that is a shard that was moved.
+pub fn failed_statement(caught: &Caught) {
+    if caught.is_of_postgres() && caught.code() == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE {
+        let message = caught.message();
+        // Citus calls a shard by its table's name and its number.
+        let names_shard = message.split('"').any(|name| {
+            let number = name.strip_prefix("claims.").and_then(|name| name.rsplit_once('_'));
+            number.is_some_and(|(_, number)| number.parse::<i64>().is_ok())
+        });
+        if names_shard {
+            raise::<()>(Err(DistributionError::ShardGone { message: message.to_owned() }.into()));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use pgrx::pg_sys;
 
 use super::settings::{planning_by_index, under};
+use super::subtransaction::{Caught, translating};
 use super::text::c_text;
 
 /// The way in which statements are planned.
@@ -48,6 +49,8 @@ pub struct WhileDistributed {
     pub before: fn(),
     /// Called after it was executed.
     pub after: fn(),
+    /// Called with the error that it raised.
+    pub failed: fn(&Caught),
 }
 
 static WHILE_DISTRIBUTED: OnceLock<WhileDistributed> = OnceLock::new();
@@ -78,7 +81,7 @@ pub fn require(reach: Reach) {
 pub(super) fn with_distributed_hooks<T>(execute: impl FnOnce() -> T) -> T {
     let Some(hooks) = while_distributed() else { return execute() };
     (hooks.before)();
-    let result = under(hooks.settings, execute);
+    let result = translating(hooks.failed, || under(hooks.settings, execute));
     (hooks.after)();
     result
 }

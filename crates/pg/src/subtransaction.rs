@@ -98,6 +98,17 @@ pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Caught(Box::new(error)))).execute()
 }
 
+/// Runs `body`. `translate` sees an error of it first and may raise another one in its place: the transaction fails either way.
+pub fn translating<T>(translate: fn(&Caught), body: impl FnOnce() -> T) -> T {
+    PgTryBuilder::new(AssertUnwindSafe(body))
+        .catch_others(|error| {
+            let caught = Caught(Box::new(error));
+            translate(&caught);
+            caught.rethrow()
+        })
+        .execute()
+}
+
 /// Runs `body` in a subtransaction. Commits it if `body` returns `Ok`, and rolls it back otherwise, also after any
 /// error, which it returns. The caller must raise an error that it does not handle, for example a cancel. If PostgreSQL
 /// has dropped a cancel in favor of a lock timeout, the cancel is raised here.

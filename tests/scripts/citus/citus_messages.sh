@@ -210,5 +210,14 @@ for shard in $(sql "SELECT shardid FROM pg_dist_shard WHERE logicalrelid = 'clai
 done
 expect 'afterwards' "$(sql "SELECT claims.commit_update(1, '$(lease 6)')") $(active early)" 't 30'
 sql "SELECT claims.settle_leases(1, '{}', ARRAY(SELECT lease_uuid FROM claims.list_leases(1)))" >/dev/null
+# A statement that only reads takes no such lock. It may come to the node when the shard has left it, which a rename stands for.
+read -r shard port < <(sql "SELECT p.shardid, p.nodeport FROM pg_dist_shard_placement p WHERE p.shardid = get_shard_id_for_distribution_column('claims.claims', 'early-1')" | tr '|' ' ')
+node=$(for name in worker1 worker2; do [ "${CLUSTER_PORT[$name]}" != "$port" ] || echo "$name"; done)
+rename() { on_node "$node"; sql "SET citus.override_table_visibility = off; SET citus.enable_ddl_propagation = off; ALTER TABLE claims.$1 RENAME TO $2"; on_coordinator; }
+rename "claims_$shard" away
+expect 'a look-up whose shard has left the node' "$(sqlstate "SELECT * FROM claims.get_record('ROUTES', 'early-1')")" 55P03
+expect 'says so' "$(message "SELECT * FROM claims.get_record('ROUTES', 'early-1')")" 'a shard of claims was moved while a statement was on its way to it'
+rename away "claims_$shard"
+expect 'and finds it again' "$(sql "SELECT status FROM claims.get_record('ROUTES', 'early-1')")" ACTIVE
 expect 'check() finds nothing' "$(sql "SELECT coalesce(string_agg(problem || ' ' || coalesce(detail, ''), ', '), '-') FROM claims.check()")" -
 echo ok
