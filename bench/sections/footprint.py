@@ -8,7 +8,7 @@ from sections.rollout import own_memory
 OWN_DATABASES = True
 TITLE = "Space and memory"
 DATABASE = "footprint"
-NAMES = 5_000 if QUICK else 200_000
+NAMES = 5_000 if QUICK else 50_000
 SAVES = 10_000 if QUICK else 100_000
 # Until then a session makes plans, and touches memory for the first time.
 FIRST_SAVES = 5_000
@@ -21,6 +21,7 @@ SIDES = {
     "audit of all": {"claims.audit": "all"},
 }
 BATCHES = [1, 100]
+PORTIONS = 10
 
 SIZES = """
     SELECT c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) FROM pg_class c
@@ -30,7 +31,7 @@ CLAIM = """
     DO $$ DECLARE lease uuid; BEGIN
       FOR batch IN 0 .. {batches} - 1 LOOP
         SELECT claims.begin_update(1, jsonb_agg(jsonb_build_object(
-            'bucket', jsonb_build_object('type', 1, 'value', '{side}-' || lpad((batch * {size} + i)::text, 30 - {width}, '0')),
+            'bucket', jsonb_build_object('type', 1, 'value', 'name-{portion}-' || lpad((batch * {size} + i)::text, 23, '0')),
             'subject', jsonb_build_object('type', 2, 'id', batch * {size} + i),
             'source', jsonb_build_object('type', 3, 'rails_primary_key_id', batch * {size} + i)))) INTO lease FROM generate_series(1, {size}) i;
         COMMIT;
@@ -46,29 +47,35 @@ def sizes():
 
 
 def claimed(side, size):
-    """Claims the names in batches of this size. Returns the bytes of WAL, and by table those of the table and of its indexes."""
+    """Claims the names in batches of this size, and VACUUMs after each portion, as autovacuum would. Returns the bytes of WAL of a name, and by table
+    those of the table and of its indexes. The first portion does not count: the others use the space again that its leases have left."""
     say(f"space and memory: {side}, {size} a batch")
-    label = f"{list(SIDES).index(side)}-{size}"
-    before, place = sizes(), psql(DATABASE, "SELECT pg_current_wal_lsn()")
+    psql("postgres", f"DROP DATABASE IF EXISTS {DATABASE}")
+    psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
+    psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
     settings = "".join(f"SET {name} = '{value}'; " for name, value in SIDES[side].items())
-    psql(DATABASE, "LOAD 'claims'; " + settings + CLAIM.format(side=label, batches=NAMES // size, size=size, width=len(label) + 1))
-    wal = int(psql(DATABASE, f"SELECT pg_current_wal_lsn() - '{place}'"))
-    psql(DATABASE, "VACUUM")
-    return wal, {name: (after[0] - before[name][0], after[1] - before[name][1]) for name, after in sizes().items()}
+    wal = 0
+    for portion in range(PORTIONS):
+        place = psql(DATABASE, "SELECT pg_current_wal_lsn()")
+        psql(DATABASE, "LOAD 'claims'; " + settings + CLAIM.format(portion=portion, batches=NAMES // PORTIONS // size, size=size))
+        if portion > 0:
+            wal += int(psql(DATABASE, f"SELECT pg_current_wal_lsn() - '{place}'"))
+        psql(DATABASE, "VACUUM")
+        if portion == 0:
+            before = sizes()
+    counted = NAMES // PORTIONS * (PORTIONS - 1)
+    grown = {name: [(now - then) / counted for now, then in zip(after, before[name])] for name, after in sizes().items()}
+    return wal / counted, {name: parts for name, parts in grown.items() if sum(parts) >= 1}
 
 
 def space(section):
-    psql("postgres", f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
-    psql(DATABASE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
-    a_name = lambda number: f"{number / NAMES:.0f}"
     rows = []
     with server_settings(WITHOUT_FLUSHES):
         for size in BATCHES:
             for side in SIDES:
-                wal, tables = claimed(side, size)
-                grown = {name: parts for name, parts in tables.items() if sum(parts) >= NAMES}
-                rows.append([f"{side}, {size} a batch", *(a_name(part) for part in grown["claims"]),
-                             ", ".join(f"{name} {a_name(sum(parts))}" for name, parts in grown.items() if name != "claims"), a_name(wal)])
+                wal, grown = claimed(side, size)
+                others = ", ".join(f"{name} {sum(parts):.0f}" for name, parts in grown.items() if name != "claims")
+                rows.append([f"{side}, {size} a batch", *(f"{part:.0f}" for part in grown["claims"]), others or "-", f"{wal:.0f}"])
     section.tables.append((f"bytes a name of 30 characters, {NAMES} names",
                            ["", "claims", "its indexes", "other tables, with their indexes", "WAL"], rows))
 
@@ -104,9 +111,9 @@ def service_pid():
 def run():
     section = Section(
         TITLE,
-        "Space: names that one session begins and commits, each batch in two transactions, without flushes. What VACUUM leaves, so that leases, which "
-        "are gone, count only with the space that they leave behind. Memory: a session that saves in automatic mode, and the backend at the service "
-        "that it calls: what they do not share with other processes (RssAnon).")
+        "Space: names that one session begins and commits, each batch in two transactions, without flushes and with a VACUUM after each tenth of "
+        "them. The first tenth does not count: what its leases took is used again. Memory: a session that saves in automatic mode, and the backend at "
+        "the service that it calls: what they do not share with other processes (RssAnon).")
     psql("postgres", CELL_ROLES)
     space(section)
     memory(section)
