@@ -164,8 +164,11 @@ SELECT array(SELECT t.kept()), (SELECT count(*) FROM claims.check());
 SELECT claims.purge_quarantine(), claims.purge_quarantine();
 SELECT t.kept();
 
--- release_quarantine
+-- what is not over stays
 SELECT t.give_up(2, 'KEPT', 'carl'), t.give_up(1, 'KEPT', 'bob');
+SELECT claims.purge_quarantine();
+SELECT t.kept();
+-- release_quarantine
 SELECT claims.begin_update(1, t.one('KEPT', 'bob', 8), lease_uuid => t.u(9511)) = t.u(9511);
 SELECT claims.release_quarantine('KEPT', '{CARL,bob,nothing}', 'a mistake');
 SELECT t.kept();

@@ -31,6 +31,11 @@ SELECT t.own(1, 'TRACED', 'bob', 7), t.give_up(1, 'TRACED', 'bob');
 SELECT t.history('7');
 SELECT t.history('8');
 SELECT what, at = (SELECT given_up_at FROM claims.quarantined_names WHERE bucket_value = 'bob') FROM claims.subject_history('GROUP', '7') LIMIT 1;
+-- by when they were given up, and not by when they were claimed
+SELECT t.own(1, 'TRACED', 'one', 70), t.own(1, 'TRACED', 'two', 70), t.own(1, 'TRACED', 'three', 70);
+SELECT t.give_up(1, 'TRACED', 'two'), t.give_up(1, 'TRACED', 'one');
+SELECT h FROM t.history('70') h WHERE h LIKE 'kept_back%' OR h LIKE 'holds%';
+SELECT h FROM t.history('70') h WHERE h LIKE 'kept_back%' LIMIT 1;
 -- page by page
 DO $$
 DECLARE

@@ -89,6 +89,10 @@ SELECT claims.begin_update(1, t.one('Ada'), lease_uuid => t.u(9603)) = t.u(9603)
 SELECT t.call($$SELECT * FROM claims.set_profile('LOOKS', 'username', 'a test', dry_run => false)$$);
 SELECT claims.rollback_update(1, t.u(9603));
 SELECT claims.release_quarantine('LOOKS', '{Ada}', 'they would be one');
+SELECT claims.commit_update(1, claims.begin_update(1, t.one('Bea'))), claims.commit_update(1, claims.begin_update(1, '[]', t.gone('Bea')));
+SELECT claims.begin_update(1, t.one('Bea'), lease_uuid => t.u(9604)) = t.u(9604);
+SELECT t.call($$SELECT * FROM claims.set_profile('LOOKS', 'username', 'a test', dry_run => false)$$);
+SELECT claims.rollback_update(1, t.u(9604));
 SELECT * FROM claims.set_profile('LOOKS', 'username', 'a test', 'reject', false);
 SELECT bucket_value FROM claims.quarantined_names ORDER BY 1;
 SELECT t.looks(), (SELECT count(*) FROM claims.check());
