@@ -94,6 +94,8 @@ SELECT claims.commit_update(1, claims.begin_update(1, '[]',
     '[{"bucket": {"type": "OLD", "value": "shared-name"}}, {"bucket": {"type": "OTHER", "value": "shared-name"}}]'));
 SELECT claims.reserve_names(n, '{shared-name}', 'why'), claims.unreserve_names(n, '{shared-name}', 'why')
   FROM unnest('{OLD,110,OTHER}'::text[]) n;
+SELECT claims.hand_over('OLD', 'shared-name', 1, 'GROUP', '1', 'RAILS_TABLE_ROUTES', '1', 'why');
+SELECT claims.commit_update(1, claims.begin_update(1, '[]', '[{"bucket": {"type": "OLD", "value": "shared-name"}}]'));
 INSERT INTO claims.audit_log (at, id, what, session_role, application_name, ops, bucket_types, bucket_values, conflict, search_keys)
 SELECT clock_timestamp(), 1, 'refused', '', '', '{create,create}', '{OLD,OTHER}', '{shared-name,shared-name}',
     '{"omitted": 0, "conflicts": [{"op": "create", "bucket": {"type": "OLD", "value": "shared-name"}, "reason": "taken"},
@@ -105,12 +107,12 @@ SELECT 'claims.claims', 'x', 'taken', n, 'shared-name', 1, now(), now() FROM unn
 INSERT INTO claims.imported_collisions (id, cell_id, source_type, service, bucket_type, bucket_value, source_id, reason)
 SELECT i, 1, 'RAILS_TABLE_ROUTES', 's', n, 'shared-name', i, 'held_by_other' FROM unnest('{OLD,NEW,OTHER}'::text[]) WITH ORDINALITY AS n (n, i);
 SELECT place, rows FROM claims.erase_name('NEW', 'shared-name', 'a request');
-SELECT DISTINCT bucket_types, t.masked(bucket_values::text), t.masked(conflict::text) FROM claims.audit_log ORDER BY 2, 3;
-SELECT DISTINCT bucket_types, t.masked(bucket_values::text) FROM claims.change_sets;
+SELECT DISTINCT bucket_types, t.masked(bucket_values::text), t.masked(conflict::text) FROM claims.audit_log ORDER BY 1, 2, 3;
+SELECT DISTINCT bucket_types, t.masked(bucket_values::text) FROM claims.change_sets ORDER BY 1;
 SELECT bucket_type, t.masked(bucket_value) FROM claims.observed ORDER BY 1;
 SELECT bucket_type, t.masked(bucket_value) FROM claims.imported_collisions ORDER BY 1;
-SELECT action, arguments ->> 'bucket_type' AS type, t.masked(arguments ->> 'bucket_values') FROM claims.admin_log
- WHERE arguments ? 'bucket_values' ORDER BY 2, 1;
+SELECT action, arguments ->> 'bucket_type' AS type, t.masked(concat(arguments ->> 'bucket_values', arguments ->> 'bucket_value'))
+  FROM claims.admin_log WHERE arguments ? 'bucket_values' OR arguments ? 'bucket_value' ORDER BY 2, 1;
 
 -- not while a row of a claimed column has the name, in any spelling
 SET client_min_messages = error;
