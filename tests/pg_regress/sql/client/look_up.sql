@@ -54,7 +54,7 @@ SELECT claims.is_available('app.users', 'name', 'ada');
 SELECT claims.automatic(1, 'regress_claims_asked');
 BEGIN; LOCK TABLE claims.claims; SET LOCAL claims.observe_timeout = '100ms'; SELECT claims.is_available('app.users', 'name', 'ada'); COMMIT;
 SELECT claims.is_available('app.users', 'name', 'ada');
-SELECT t.call($$SET claims.observe_timeout = 0$$);
+SELECT t.state_of($$SET claims.observe_timeout = 0$$);
 
 -- look_up: what get_records returns at the service, in the order asked
 SET ROLE regress_claims_one;
