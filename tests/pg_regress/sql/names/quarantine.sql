@@ -154,6 +154,7 @@ SELECT claims.rollback_update(1, t.u(9509));
 UPDATE claims.claims SET available_at = updated_at WHERE status = 5;
 SELECT t.kept();
 SELECT count(*) FROM claims.quarantined_names;
+SELECT labels, value FROM claims.metrics() WHERE name = 'claims_quarantined_names' AND value > 0;
 SELECT t.want(2, 'KEPT', 'carl', 1);
 SELECT chosen FROM claims.begin_first(2, jsonb_build_array(jsonb_build_object('create_records', t.one('KEPT', 'carl', 1)),
       jsonb_build_object('create_records', t.one('KEPT', 'none', 8))), t.u(9510));
@@ -210,6 +211,7 @@ SELECT claims.begin_update(1, t.one('KEPT', 'g', 4), lease_uuid => t.u(9513)) = 
 SELECT t.call($$SELECT claims.reserve_names('KEPT', '{D2,g}', 'ours')$$);
 SELECT claims.rollback_update(1, t.u(9513)), claims.reserve_names('KEPT', '{D2,g}', 'ours');
 SELECT t.want(1, 'KEPT', 'd2', 2), t.kept();
+SELECT bucket_value FROM claims.quarantined_names WHERE bucket_value IN ('d2', 'g');
 SELECT claims.unreserve_names('KEPT', '{d2}', 'not ours'), t.want(2, 'KEPT', 'd2', 9);
 
 -- a cell can be removed, and its names stay kept back; not while its lease takes one back
