@@ -23,6 +23,9 @@ SELECT t.call(statement) FROM unnest(ARRAY[
 SET ROLE regress_claims_one;
 SELECT t.call($$SELECT * FROM claims.subject_history('USER', '1')$$);
 RESET ROLE;
+-- EXECUTE alone makes no administrator
+BEGIN; GRANT EXECUTE ON FUNCTION claims.subject_history TO regress_claims_one; SET LOCAL ROLE regress_claims_one;
+SELECT t.call($$SELECT * FROM claims.subject_history('USER', '1')$$); ROLLBACK;
 
 -- what it has had: claimed, kept for another source, taken over by another subject, given up, moved to another cell
 SELECT t.batch(1, 'signup', jsonb_build_array(t.one('a', 'USER 42', 1), t.one('b', 'USER 42', 2), t.one('c', 'USER 43', 3)));
