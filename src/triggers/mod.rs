@@ -56,12 +56,12 @@ impl Root {
 }
 
 query! {
-    /// Returns a table and its partitions, as far as they can have triggers, the table first: whether each has the triggers named `rows` and
-    /// `truncate`, and whether each of these fires; and whether the first one is for each row and each change, with `function`. Unlike
-    /// pg_partition_tree() it locks no partition.
-    fn members_with(table: Oid, rows: &str, truncate: &str, function: &str) -> Vec<Member> = [Latest]
+    /// Returns a table, and `top`, which is itself or one of its partitions, with its partitions, as far as they can have triggers, the table first:
+    /// whether each has the triggers named `rows` and `truncate`, and whether each of these fires; and whether the first one is for each row and each
+    /// change, with `function`. Unlike pg_partition_tree() it locks no partition.
+    fn members_with(table: Oid, top: Oid, rows: &str, truncate: &str, function: &str) -> Vec<Member> = [Latest]
         "WITH RECURSIVE tree (oid) AS (
-             SELECT :table::oid
+             SELECT :top::oid
              UNION SELECT i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid JOIN pg_class p ON p.oid = i.inhrelid
                     WHERE p.relispartition AND NOT i.inhdetachpending)
          SELECT c.oid, r.oid IS NOT NULL AS has_rows, s.oid IS NOT NULL AS has_truncate,
@@ -70,7 +70,7 @@ query! {
            FROM pg_class c
            LEFT JOIN pg_trigger r ON r.tgrelid = c.oid AND r.tgname = :rows::name
            LEFT JOIN pg_trigger s ON s.tgrelid = c.oid AND s.tgname = :truncate::name
-          WHERE c.relkind IN ('r', 'p') AND c.oid IN (SELECT tree.oid FROM tree)
+          WHERE c.relkind IN ('r', 'p') AND c.oid IN (SELECT tree.oid FROM tree UNION SELECT :table)
           ORDER BY c.oid <> :table, c.oid";
     /// Returns the partitioned table from which a partition has inherited a trigger.
     fn inherited_from(partition: Oid, trigger: &str) -> Option<String> = [Latest]
@@ -174,7 +174,11 @@ fn triggers(connection: &Connection, purpose: &Purpose) -> Triggers {
 }
 
 fn members(connection: &Connection, table: Oid, triggers: &Triggers) -> Vec<Member> {
-    members_with(connection, table, &triggers.rows, &triggers.truncate, triggers.function)
+    members_beneath(connection, table, table, triggers)
+}
+
+fn members_beneath(connection: &Connection, table: Oid, top: Oid, triggers: &Triggers) -> Vec<Member> {
+    members_with(connection, table, top, &triggers.rows, &triggers.truncate, triggers.function)
 }
 
 fn name(connection: &Connection, table: Oid) -> String {
@@ -317,16 +321,16 @@ pub fn complete(connection: &Connection, has_attached: bool) {
         }
         as_extension_owner(connection, || {
             for root in roots_of(connection, &changed) {
-                complete_table(connection, root.table_name, &root.purpose());
+                complete_tables(connection, root.table_name, root.table_name, &root.purpose());
             }
         });
     });
 }
 
-/// Creates the triggers for TRUNCATE that the partitions of a table lack.
-pub fn complete_table(connection: &Connection, table: Oid, purpose: &Purpose) {
+/// Creates the triggers for TRUNCATE that `top` and its partitions lack. It is a partition of a captured table, or that table.
+pub fn complete_tables(connection: &Connection, table: Oid, top: Oid, purpose: &Purpose) {
     let triggers = triggers(connection, purpose);
-    let members = members(connection, table, &triggers);
+    let members = members_beneath(connection, table, top, &triggers);
     if members.first().is_some_and(|root| root.has_rows && root.has_truncate) {
         members.iter().for_each(|member| refuse_truncate(connection, member, &triggers));
     }

@@ -46,6 +46,11 @@ impl Freshness {
 /// longer be freed then.
 pub struct RelationCache<T> {
     entries: ManuallyDrop<RefCell<BTreeMap<u32, CachedValue<T>>>>,
+    /// The largest number of entries. A full cache is emptied, so a session that works with more relations reads the
+    /// catalogs again from time to time.
+    most: usize,
+    /// The number of entries, if they are not few, from which on outdated ones are looked for.
+    to_sweep: Cell<usize>,
 }
 
 struct CachedValue<T> {
@@ -59,19 +64,14 @@ impl<T> CachedValue<T> {
     }
 }
 
-/// The largest number of relations in one cache. A full cache is emptied, so a session that works with more relations
-/// reads the catalogs again from time to time.
-const MAX_RELATIONS: usize = 500;
-
-impl<T> Default for RelationCache<T> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// The largest number of entries with plans, each of which takes some 20 kB.
+pub const MOST_PLANS: usize = 500;
+/// The number of entries that are looked at for each new one.
+const FEW: usize = 100;
 
 impl<T> RelationCache<T> {
-    pub const fn new() -> Self {
-        RelationCache { entries: ManuallyDrop::new(RefCell::new(BTreeMap::new())) }
+    pub const fn new(most: usize) -> Self {
+        RelationCache { entries: ManuallyDrop::new(RefCell::new(BTreeMap::new())), most, to_sweep: Cell::new(0) }
     }
 
     /// Returns the entry of a relation if it is still valid.
@@ -86,14 +86,20 @@ impl<T> RelationCache<T> {
         drop(gone);
     }
 
-    /// Adds an entry, and removes outdated ones. The entry must have been read after its `fresh` flags were requested.
+    /// Adds an entry, and removes outdated ones. Among many it looks for these when their number has doubled: looking at all of them for each new
+    /// one would take a time that is quadratic in their number. The entry must have been read after its `fresh` flags were requested.
     pub fn put(&self, relation: pg_sys::Oid, fresh: impl Into<Box<[Freshness]>>, value: T) -> Rc<T> {
         let value = Rc::new(value);
         let entry = CachedValue { fresh: fresh.into(), value: value.clone() };
         let gone = {
             let mut all = self.entries.borrow_mut();
-            let is_full = all.len() >= MAX_RELATIONS;
-            let gone: Vec<_> = all.extract_if(.., |_, entry| is_full || !entry.is_fresh()).collect();
+            let is_full = all.len() >= self.most;
+            let to_sweep = self.to_sweep.get().min(self.most);
+            let mut gone = Vec::new();
+            if all.len() < FEW || all.len() >= to_sweep {
+                gone = all.extract_if(.., |_, entry| is_full || !entry.is_fresh()).collect();
+                self.to_sweep.set(2 * all.len());
+            }
             (gone, all.insert(relation.to_u32(), entry))
         };
         // Dropped after the borrow has ended, because PostgreSQL may call back while it frees plans.

@@ -9,7 +9,7 @@ use claims_model::origin::{Approval, Declared};
 use pgrx::pg_sys::Oid;
 
 use super::keys::{KeyKind, base_type};
-use pg::cache::{Freshness, RelationCache};
+use pg::cache::{Freshness, MOST_PLANS, RelationCache};
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
 use pg::query::{query, record};
@@ -148,7 +148,7 @@ pub enum UnusableAttribute {
 }
 
 thread_local! {
-    static CAPTURED: RelationCache<Captured> = const { RelationCache::new() };
+    static CAPTURED: RelationCache<Captured> = const { RelationCache::new(MOST_PLANS) };
 }
 
 /// Returns the claimed columns of a table, as committed now or changed by this transaction. `row_type` is the table's row type.

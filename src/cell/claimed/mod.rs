@@ -9,4 +9,5 @@ mod estimate;
 pub mod expected;
 pub mod keys;
 pub mod search_index;
+pub mod unique_members;
 pub mod unique_tables;

@@ -29,10 +29,11 @@ record! {
         pub generation: Option<i64>,
     }
 
-    /// A table of a constraint.
+    /// A table of a constraint, and the highest table beneath it, or itself, that a command has changed.
     pub struct MemberRow {
         pub type_id: i32,
         pub root: Oid,
+        pub changed: Oid,
     }
 
     pub struct UniqueRow {
@@ -87,26 +88,6 @@ macro_rules! generation {
     };
 }
 
-/// Whether the number of a member's column is that of this database. In one that was restored from a dump it is not, if the dump was loaded without
-/// firing triggers.
-macro_rules! known {
-    () => {
-        "m.known_in = (SELECT s.system_identifier || '.' || d.oid FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"
-    };
-}
-
-/// Whether the table of a member `m` or its column was dropped. A column is known by its number: its name may be that of another one.
-macro_rules! gone {
-    () => {
-        concat!(
-            "(NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = m.table_name) OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = m.table_name \
-              AND a.attnum = m.known_column AND NOT a.attisdropped) AND ",
-            known!(),
-            ")"
-        )
-    };
-}
-
 /// The tables `tree (oid)`: some tables with all partitions and inheritance children, without those of which DETACH CONCURRENTLY has begun. Unlike
 /// pg_partition_tree() it locks none of them.
 macro_rules! tree {
@@ -139,10 +120,11 @@ query! {
         "SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
           WHERE a.attrelid = :root AND a.attnum > 0 AND NOT a.attisdropped";
     /// Returns the ordinary tables that have rows of a table, itself or its partitions, and no generation.
-    pub fn leaves_without(type_id: i32, root: Oid) -> Vec<Oid> = [Latest] concat!(
-        tree!("SELECT :root::oid AS oid"),
-        "SELECT c.oid FROM tree JOIN pg_class c ON c.oid = tree.oid
-          WHERE c.relkind = 'r' AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.type_id = :type_id AND t.table_name = c.oid)
+    pub fn leaves_without(type_id: i32, top: Oid) -> Vec<Oid> = [Latest] concat!(
+        tree!("SELECT :top::oid AS oid"),
+        "SELECT c.oid FROM pg_class c
+          WHERE c.oid IN (SELECT tree.oid FROM tree) AND c.relkind = 'r'
+            AND NOT EXISTS (SELECT FROM claims.unique_tables t WHERE t.type_id = :type_id AND t.table_name = c.oid)
           ORDER BY c.oid");
     /// Begins a generation of each of the tables that has none. `is_complete`: the caller claims their values, or they have none.
     pub fn begin_generations(type_id: i32, tables: &[Oid], is_complete: bool) -> Vec<Generation> = [LatestToWrite]
@@ -187,8 +169,8 @@ query! {
                              WHERE m.type_id = t.type_id
                                AND (m.table_name = t.table_name OR m.table_name IN (SELECT p.relid FROM pg_partition_ancestors(t.table_name) p)))";
     /// Ends the generations of a table of a constraint and of its partitions.
-    pub fn end_generations_of(type_id: i32, root: Oid) -> usize = [LatestToWrite] concat!(
-        tree!("SELECT :root::oid AS oid"),
+    pub fn end_generations_of(type_id: i32, top: Oid) -> usize = [LatestToWrite] concat!(
+        tree!("SELECT :top::oid AS oid"),
         "UPDATE claims.unique_tables t SET table_name = NULL FROM tree WHERE t.type_id = :type_id AND t.table_name = tree.oid");
     /// Returns the constraints in which a table has a generation.
     pub fn types_of(table: Oid) -> Vec<i32> = [Latest] "SELECT t.type_id FROM claims.unique_tables t WHERE t.table_name = :table ORDER BY 1";
@@ -228,14 +210,15 @@ query! {
                 c.relkind = 'p' AS is_partitioned
            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE a.attrelid = :table AND a.attname = :column::name AND a.attnum > 0 AND NOT a.attisdropped";
     /// Returns a table that cannot belong to a constraint, among a table and its partitions.
-    pub fn unfit_table(root: Oid) -> Option<UnfitTable> = [Latest] concat!(
-        tree!("SELECT :root::oid AS oid"),
+    pub fn unfit_table(top: Oid) -> Option<UnfitTable> = [Latest] concat!(
+        tree!("SELECT :top::oid AS oid"),
         "SELECT c.oid::regclass::text AS table_name,
                 CASE WHEN c.relkind = 'f' THEN 'a foreign table, whose rows another server changes'
                      WHEN c.reloftype <> 0 THEN 'a typed table, whose columns change with its type'
                      WHEN c.relpersistence = 'u' THEN 'an unlogged table, which a crash empties' ELSE 'a temporary table' END AS kind
-           FROM tree JOIN pg_class c ON c.oid = tree.oid
-          WHERE c.relkind NOT IN ('r', 'p') OR c.reloftype <> 0 OR c.relpersistence <> 'p' AND c.relkind = 'r' ORDER BY c.oid LIMIT 1");
+           FROM pg_class c
+          WHERE c.oid IN (SELECT tree.oid FROM tree) AND (c.relkind NOT IN ('r', 'p') OR c.reloftype <> 0 OR c.relpersistence <> 'p' AND c.relkind = 'r')
+          ORDER BY c.oid");
     /// Draws a number for types. A number never returns.
     fn draw_type_id() -> Option<i32> = [Statement] "SELECT nextval('claims.unique_types')::int";
     fn has_type(id: i32) -> bool = [Latest]
@@ -252,12 +235,15 @@ query! {
         "SELECT m.table_name::oid AS root FROM claims.unique_members m WHERE m.type_id = :type_id ORDER BY 1";
     /// Returns whether a table belongs to any constraint.
     pub fn is_member(table: Oid) -> bool = [Latest] "SELECT FROM claims.unique_members m WHERE m.table_name = :table LIMIT 1";
-    /// Returns the tables of constraints among some tables, their ancestors, and their children, whose columns change with theirs.
+    /// Returns the tables of constraints among some tables that a command has changed, their ancestors, and their children, whose columns change
+    /// with theirs. A command that has made one of a thousand partitions has changed nothing of the others.
     pub fn members_among(tables: &[Oid]) -> Vec<MemberRow> = [Latest] concat!(
         tree!("SELECT unnest(:tables) AS oid"),
-        "SELECT m.type_id, m.table_name::oid AS root FROM claims.unique_members m
-          WHERE m.table_name IN (SELECT tree.oid FROM tree UNION SELECT p.relid FROM unnest(:tables) x, pg_partition_ancestors(x) p)
-          ORDER BY root, m.type_id");
+        "SELECT m.type_id, m.table_name::oid AS root, m.table_name::oid AS changed
+           FROM claims.unique_members m WHERE m.table_name IN (SELECT tree.oid FROM tree)
+         UNION
+         SELECT m.type_id, m.table_name::oid, x FROM unnest(:tables) x, pg_partition_ancestors(x) p JOIN claims.unique_members m ON m.table_name = p.relid
+          ORDER BY root, type_id, changed");
     /// Returns the partitions of the tables of a constraint, and the tables themselves.
     pub fn all_tables(type_id: i32) -> Vec<Oid> = [Latest] concat!(
         tree!("SELECT m.table_name::oid AS oid FROM claims.unique_members m WHERE m.type_id = :type_id"),
@@ -266,35 +252,10 @@ query! {
     pub fn quoted_name(table: Oid) -> Option<String> = [Latest]
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS name
            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = :table";
-    /// Follows renamed columns.
-    pub fn follow_renamed() -> usize = [LatestToWrite] concat!(
-        "UPDATE claims.unique_members m SET column_name = a.attname FROM pg_attribute a
-          WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped AND a.attname <> m.column_name AND ", known!());
-    /// Returns whether the number of a column is that of another database.
-    fn is_any_unknown() -> bool = [Latest] concat!(
-        "SELECT FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attname = m.column_name
-          WHERE NOT a.attisdropped AND NOT ", known!(), " LIMIT 1");
-    /// Has the trigger know_column find the numbers of columns in this database, except those that another session is finding.
-    fn find_numbers() -> usize = [LatestToWrite] concat!(
-        "WITH unknown AS MATERIALIZED (
-             SELECT m.type_id, m.table_name FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attname = m.column_name
-              WHERE NOT a.attisdropped AND NOT ", known!(), " FOR UPDATE OF m SKIP LOCKED)
-         UPDATE claims.unique_members m SET known_column = 0 FROM unknown u WHERE m.type_id = u.type_id AND m.table_name = u.table_name");
-    /// Deletes tables of constraints that are gone, or whose column is.
-    pub fn forget_gone() -> Vec<i32> = [LatestToWrite] concat!("DELETE FROM claims.unique_members m WHERE ", gone!(), " RETURNING m.type_id");
     /// Ends the generations of tables that do not exist any more.
     pub fn end_dropped() -> usize = [LatestToWrite]
         "UPDATE claims.unique_tables t SET table_name = NULL
           WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)";
-    /// Returns whether a column of a table of a constraint was renamed.
-    pub fn is_any_renamed() -> bool = [Latest] concat!(
-        "SELECT FROM claims.unique_members m JOIN pg_attribute a ON a.attrelid = m.table_name AND a.attnum = m.known_column
-          WHERE NOT a.attisdropped AND a.attname <> m.column_name AND ", known!(), " LIMIT 1");
-    /// Returns whether a table with a generation does not exist any more, or a table of a constraint or its column.
-    pub fn is_any_gone() -> bool = [Latest] concat!(
-        "SELECT FROM claims.unique_tables t WHERE t.table_name IS NOT NULL AND NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.table_name)
-         UNION ALL
-         SELECT FROM claims.unique_members m WHERE ", gone!(), " LIMIT 1");
     /// Claims values of a table. Returns those that stand elsewhere.
     pub fn claim_values(type_id: i32, generation: i64, values: &[String], displays: Vec<Option<String>>) -> Vec<String> = [Statement]
         "SELECT claims.claim_unique_values(:type_id, :generation, :values, :displays)";
@@ -342,13 +303,6 @@ pub fn forget(connection: &Connection, type_id: i32) -> i64 {
 pub fn unused_type_id(connection: &Connection) -> i32 {
     let mut drawn = std::iter::repeat_with(|| draw_type_id(connection)).flatten();
     drawn.find(|id| !has_type(connection, *id)).unwrap_or_default()
-}
-
-/// Finds the numbers of columns anew in a database that was restored from a dump.
-pub fn know_columns(connection: &Connection) {
-    if is_any_unknown(connection) {
-        find_numbers(connection);
-    }
 }
 
 /// Returns the number of the table that changes with every generation.

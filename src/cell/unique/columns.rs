@@ -1,5 +1,6 @@
 //! The unique columns of a table, which a session caches.
 
+use std::cell::OnceCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -9,9 +10,10 @@ use pgrx::pg_sys::Oid;
 
 use super::errors::UniqueError;
 use crate::cell::claimed::attributes;
+use crate::cell::claimed::unique_members::{self, MemberOf};
 use crate::cell::claimed::unique_tables::{self, UniqueColumnRow};
 use crate::kernel::error::ClaimsError;
-use pg::cache::{Freshness, RelationCache};
+use pg::cache::{Freshness, MOST_PLANS, RelationCache};
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
 use pg::settings::with_fixed_text;
@@ -34,16 +36,45 @@ pub struct UniqueColumn {
 /// The unique columns of one table.
 pub struct UniqueColumns {
     pub columns: Vec<UniqueColumn>,
-    pub has_conditions: bool,
-    /// Owner of the table that add_unique() named. Conditions and casts to text are this role's code.
-    owner: Oid,
-    /// Returns the value of each column for a row: NULL if the condition is not true.
-    statement: Option<Prepared>,
+    row_type: Oid,
+    of_root: Rc<ColumnsOfRoot>,
+    /// Computes the values of rows that cannot be taken as they are stored.
+    statement: OnceCell<ValuesStatement>,
+}
+
+/// Returns the value of each column for a row: NULL if the condition is not true.
+struct ValuesStatement {
+    prepared: Prepared,
     depends_on_settings: bool,
 }
 
+/// The unique columns of a table that add_unique() named, which all of its partitions share.
+#[derive(Default)]
+struct ColumnsOfRoot {
+    columns: Vec<ColumnOfRoot>,
+    has_conditions: bool,
+    root: Oid,
+    quoted_root: String,
+    /// Owner of the table. Conditions and casts to text are this role's code.
+    owner: Oid,
+}
+
+struct ColumnOfRoot {
+    type_id: i32,
+    name: Rc<str>,
+    declared: Rc<Declared>,
+    expression: String,
+    is_converted: bool,
+    /// The type of a column whose values cannot be compared.
+    unfit: Option<String>,
+}
+
+/// A session that writes more tables in turn reads their columns again and again. Few of them have a statement.
+const MOST_TABLES: usize = 2_000;
+
 thread_local! {
-    static CACHED: RelationCache<UniqueColumns> = const { RelationCache::new() };
+    static CACHED: RelationCache<UniqueColumns> = const { RelationCache::new(MOST_TABLES) };
+    static ROOTS: RelationCache<ColumnsOfRoot> = const { RelationCache::new(MOST_PLANS) };
 }
 
 /// Returns the unique columns of a table if this session has cached them.
@@ -56,31 +87,41 @@ pub fn of(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Uniqu
     if let Some(cached) = if_cached(table) {
         return Ok(cached);
     }
-    unique_tables::know_columns(connection);
-    let mut rows = unique_tables::columns(connection, table);
+    unique_members::know_columns(connection);
+    let watched = unique_tables::watched(connection);
+    let read = || ([Freshness::of(table), Freshness::of(watched)], unique_members::members_of(connection, table));
+    let (mut of_table, mut members) = read();
     // The event trigger that begins generations may have been disabled when the partition was made.
-    for row in rows.iter().filter(|row| row.generation.is_none()) {
-        unique_tables::begin_incomplete(connection, row.type_id, table);
+    if members.iter().any(|member| member.generation.is_none()) {
+        for member in members.iter().filter(|member| member.generation.is_none()) {
+            unique_tables::begin_incomplete(connection, member.type_id, table);
+        }
+        (of_table, members) = read();
     }
     // The owner and the name of the table of a constraint can change without its partitions.
-    let roots = rows.iter().map(|row| row.root).filter(|root| *root != table);
-    let since: Vec<_> =
-        [table, unique_tables::watched(connection)].into_iter().chain(roots).map(Freshness::of).collect();
-    rows = unique_tables::columns(connection, table);
-    let statement = rows.first().map(|first| {
-        let fields = attributes::row_as_in(connection, first.root).flatten().unwrap_or_default();
-        let values: Vec<_> = rows.iter().map(UniqueColumnRow::value_expression).collect();
-        let text = format!("SELECT {} FROM (SELECT {fields}) AS {}", values.join(", "), first.quoted_root);
-        restricted_as(first.owner, || with_fixed_text(|| Prepared::new(connection, text, &[row_type])))
-    });
-    let columns = UniqueColumns {
+    let of_root = members.first().map(|member| member.root);
+    let fresh: Vec<_> = of_table.into_iter().chain(of_root.map(Freshness::of)).collect();
+    let of_root = of_root.map_or_else(Rc::default, |root| columns_of_root(connection, root, watched));
+    let columns = members.iter().filter_map(|member| column(&of_root, member).transpose()).collect::<Result<_, _>>()?;
+    let columns = UniqueColumns { columns, row_type, of_root, statement: OnceCell::new() };
+    Ok(CACHED.with(|all| all.put(table, fresh, columns)))
+}
+
+/// Returns the unique columns of a table that add_unique() named.
+fn columns_of_root(connection: &Connection, root: Oid, watched: Oid) -> Rc<ColumnsOfRoot> {
+    if let Some(cached) = ROOTS.with(|all| all.get(root)) {
+        return cached;
+    }
+    let fresh = [Freshness::of(root), Freshness::of(watched)];
+    let rows: Vec<_> = unique_tables::columns(connection, root).into_iter().filter(|row| row.root == root).collect();
+    let columns = ColumnsOfRoot {
         has_conditions: rows.iter().any(|row| row.condition.is_some()),
+        root,
+        quoted_root: rows.first().map_or_else(String::new, |first| first.quoted_root.clone()),
         owner: rows.first().map_or(Oid::INVALID, |first| first.owner),
-        depends_on_settings: statement.as_ref().is_some_and(Prepared::depends_on_settings),
-        statement,
-        columns: rows.into_iter().map(column).collect::<Result<_, _>>()?,
+        columns: rows.into_iter().map(ColumnOfRoot::from).collect(),
     };
-    Ok(CACHED.with(|all| all.put(table, since, columns)))
+    ROOTS.with(|all| all.put(root, fresh, columns))
 }
 
 /// Returns the values that a statement has computed for a row.
@@ -106,41 +147,57 @@ pub fn value_expression(quoted_table: &str, quoted_column: &str, is_citext: bool
     }
 }
 
-fn column(row: UniqueColumnRow) -> Result<UniqueColumn, ClaimsError> {
-    let number = row.number.and_then(|number| NonZeroUsize::new(number.unsigned_abs() as usize));
-    let (Some(number), Some(generation)) = (number, row.generation) else {
-        return Err(UniqueError::NoColumn { name: row.name, table: row.root_name, column: row.column_name }.into());
-    };
-    if row.has_unique_text != Some(true) {
-        let type_name = row.type_name.unwrap_or_default();
-        return Err(UniqueError::UnfitColumn { column: row.column_name, type_name }.into());
+impl From<UniqueColumnRow> for ColumnOfRoot {
+    fn from(row: UniqueColumnRow) -> Self {
+        let (expression, is_fit) = (row.value_expression(), row.has_unique_text == Some(true));
+        let declared = Declared {
+            table: row.root.to_u32(),
+            schema_name: row.schema_name,
+            table_name: row.root_name,
+            column_name: row.column_name,
+            quoted_column: row.quoted_column,
+            name: row.name.clone(),
+            constraint_name: row.name.clone(),
+            owner: row.owner.to_u32(),
+            // The constraint is an administrator's, whoever owns the table.
+            approval: Approval { owner: Some(row.owner.to_u32()), cell_id: None },
+            ..Declared::default()
+        };
+        ColumnOfRoot {
+            type_id: row.type_id,
+            name: row.name.into(),
+            declared: Rc::new(declared),
+            expression,
+            is_converted: row.is_citext,
+            unfit: (!is_fit).then(|| row.type_name.unwrap_or_default()),
+        }
     }
-    let declared = Declared {
-        table: row.root.to_u32(),
-        schema_name: row.schema_name,
-        table_name: row.root_name,
-        column_name: row.column_name,
-        quoted_column: row.quoted_column,
-        name: row.name.clone(),
-        constraint_name: row.name.clone(),
-        owner: row.owner.to_u32(),
-        // The constraint is an administrator's, whoever owns the table.
-        approval: Approval { owner: Some(row.owner.to_u32()), cell_id: None },
-        ..Declared::default()
+}
+
+/// Returns a unique column of a table. `None`: it has just been dropped.
+fn column(of_root: &ColumnsOfRoot, member: &MemberOf) -> Result<Option<UniqueColumn>, ClaimsError> {
+    let Some(column) = of_root.columns.iter().find(|column| column.type_id == member.type_id) else { return Ok(None) };
+    let ColumnOfRoot { name, declared, is_converted, .. } = column;
+    let number = member.number.and_then(|number| NonZeroUsize::new(number.unsigned_abs() as usize));
+    let (Some(number), Some(generation)) = (number, member.generation) else {
+        let (table, column) = (declared.table_name.clone(), declared.column_name.clone());
+        return Err(UniqueError::NoColumn { name: name.to_string(), table, column }.into());
     };
-    Ok(UniqueColumn {
-        name: row.name.into(),
-        number,
-        generation,
-        declared: Rc::new(declared),
-        is_converted: row.is_citext,
-    })
+    if let Some(type_name) = column.unfit.clone() {
+        return Err(UniqueError::UnfitColumn { column: declared.column_name.clone(), type_name }.into());
+    }
+    let (name, declared) = (name.clone(), declared.clone());
+    Ok(Some(UniqueColumn { name, number, generation, declared, is_converted: *is_converted }))
 }
 
 impl UniqueColumns {
+    pub fn has_conditions(&self) -> bool {
+        self.of_root.has_conditions
+    }
+
     /// Returns the values of a version of a row that need no statement: `None` if one needs it.
     pub fn stored(&self, version: RowVersion) -> Option<Vec<Option<BoundedText>>> {
-        if self.has_conditions {
+        if self.has_conditions() {
             return None;
         }
         let value = |column: &UniqueColumn| match version.plain_value(column.number, READ_BYTES) {
@@ -154,11 +211,31 @@ impl UniqueColumns {
 
     /// Evaluates the values of a version of a row.
     pub fn evaluated(&self, connection: &Connection, version: RowVersion) -> Option<Vec<Option<BoundedText>>> {
-        let statement = self.statement.as_ref()?;
+        if self.columns.is_empty() {
+            return None;
+        }
+        let ValuesStatement { prepared, depends_on_settings } = match self.statement.get() {
+            Some(statement) => statement,
+            None => {
+                let new = self.prepare(connection);
+                self.statement.get_or_init(|| new)
+            }
+        };
         let read = || {
-            let found = statement.run(connection, [version.value_as_stored()]);
+            let found = prepared.run(connection, [version.value_as_stored()]);
             found.first(|row| values_of(&row, self.columns.len()).collect())
         };
-        restricted_as(self.owner, || if self.depends_on_settings { with_fixed_text(read) } else { read() })
+        restricted_as(self.of_root.owner, || if *depends_on_settings { with_fixed_text(read) } else { read() })
+    }
+
+    fn prepare(&self, connection: &Connection) -> ValuesStatement {
+        let ColumnsOfRoot { columns, root, quoted_root, owner, .. } = &*self.of_root;
+        let fields = attributes::row_as_in(connection, *root).flatten().unwrap_or_default();
+        let is_own = |column: &&ColumnOfRoot| self.columns.iter().any(|own| own.name == column.name);
+        let values: Vec<_> = columns.iter().filter(is_own).map(|column| column.expression.as_str()).collect();
+        let text = format!("SELECT {} FROM (SELECT {fields}) AS {quoted_root}", values.join(", "));
+        let prepare = || with_fixed_text(|| Prepared::new(connection, text, &[self.row_type]));
+        let prepared = restricted_as(*owner, prepare);
+        ValuesStatement { depends_on_settings: prepared.depends_on_settings(), prepared }
     }
 }

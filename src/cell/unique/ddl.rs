@@ -3,6 +3,7 @@
 use super::errors::UniqueError;
 use super::existing;
 use crate::cell::capture::{automatic, declare};
+use crate::cell::claimed::unique_members;
 use crate::cell::claimed::unique_tables::{self, MemberRow, UnfitTable};
 use crate::kernel::error::{ClaimsError, raise, refuse_direct_call_of_event_trigger};
 use crate::triggers::{self, Purpose, as_extension_owner};
@@ -64,17 +65,17 @@ fn concerns_tables(change: TableChange) -> bool {
 
 /// Gives renamed columns their new names. An UPDATE sends an invalidation to all sessions, even if it updates nothing.
 fn follow_renamed(connection: &Connection) {
-    unique_tables::know_columns(connection);
-    if unique_tables::is_any_renamed(connection) {
-        unique_tables::follow_renamed(connection);
+    unique_members::know_columns(connection);
+    if unique_members::is_any_renamed(connection) {
+        unique_members::follow_renamed(connection);
     }
 }
 
-/// Adjusts the generations of the tables that belong to one table of a constraint.
+/// Adjusts the generations of the tables of a constraint that a command has changed.
 fn follow(connection: &Connection, member: &MemberRow, change: TableChange) -> Result<(), ClaimsError> {
-    let &MemberRow { type_id, root } = member;
+    let &MemberRow { type_id, root, changed } = member;
     let may_be_unfit = change.creates || change.attaches || change.unlogs || change.types;
-    let unfit = if may_be_unfit { unique_tables::unfit_table(connection, root) } else { None };
+    let unfit = if may_be_unfit { unique_tables::unfit_table(connection, changed) } else { None };
     if let Some(UnfitTable { table_name: table, kind }) = unfit {
         return Err(UniqueError::UnfitTable { table, kind }.into());
     }
@@ -82,11 +83,11 @@ fn follow(connection: &Connection, member: &MemberRow, change: TableChange) -> R
         unique_tables::end_generations_of_others(connection, type_id);
     }
     if change.retypes {
-        unique_tables::end_generations_of(connection, type_id, root);
+        unique_tables::end_generations_of(connection, type_id, changed);
     }
     if change.creates || change.attaches || change.retypes {
-        triggers::complete_table(connection, root, &Purpose::Unique);
-        existing::claim_new_tables(connection, type_id, root)?;
+        triggers::complete_tables(connection, root, changed, &Purpose::Unique);
+        existing::claim_new_tables(connection, type_id, changed)?;
     }
     Ok(())
 }
@@ -100,7 +101,7 @@ fn tables_dropped() {
 
 fn after_drop() -> Result<(), ClaimsError> {
     let is_any_gone =
-        spi::connect(|connection| as_extension_owner(connection, || unique_tables::is_any_gone(connection)));
+        spi::connect(|connection| as_extension_owner(connection, || unique_members::is_any_gone(connection)));
     if is_any_gone != Some(true) {
         return Ok(());
     }
@@ -109,7 +110,7 @@ fn after_drop() -> Result<(), ClaimsError> {
         as_extension_owner(connection, || {
             follow_renamed(connection);
             unique_tables::end_dropped(connection);
-            for type_id in unique_tables::forget_gone(connection) {
+            for type_id in unique_members::forget_gone(connection) {
                 unique_tables::end_generations_of_others(connection, type_id);
             }
         })

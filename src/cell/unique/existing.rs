@@ -16,10 +16,10 @@ use pg::xact;
 /// The number of values that one statement claims.
 const PORTION: usize = 5_000;
 
-/// Begins a generation of each ordinary table that belongs to a table of a constraint and has none, and claims its values. The caller has
+/// Begins a generation of each ordinary table that has none, of a table of a constraint and its partitions, and claims its values. The caller has
 /// locked these tables against writers.
-pub fn claim_new_tables(connection: &Connection, type_id: i32, root: Oid) -> Result<(), ClaimsError> {
-    let tables = unique_tables::leaves_without(connection, type_id, root);
+pub fn claim_new_tables(connection: &Connection, type_id: i32, top: Oid) -> Result<(), ClaimsError> {
+    let tables = unique_tables::leaves_without(connection, type_id, top);
     if tables.is_empty() {
         return Ok(());
     }

@@ -40,7 +40,7 @@ fn capture(change: &RowChange) -> Result<(), ClaimsError> {
     let Some(version) = new.or(old).filter(|_| !log::is_skipped()) else { return Ok(()) };
     let Some(unique) = columns_of(change, version)? else { return Ok(()) };
     if let (Some(old), Some(new)) = (old, new)
-        && !unique.has_conditions
+        && !unique.has_conditions()
         && unique.columns.iter().all(|column| old.has_same(new, column.number))
     {
         return Ok(());

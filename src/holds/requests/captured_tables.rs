@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use pgrx::pg_sys::Oid;
 
-use pg::cache::{Freshness, RelationCache};
+use pg::cache::{Freshness, MOST_PLANS, RelationCache};
 use pg::jsonb::Jsonb;
 use pg::owner::restricted_as;
 use pg::prepared::Prepared;
@@ -111,7 +111,7 @@ impl CapturedQueues {
 }
 
 thread_local! {
-    static CAPTURED_TABLES: RelationCache<CapturedQueues> = const { RelationCache::new() };
+    static CAPTURED_TABLES: RelationCache<CapturedQueues> = const { RelationCache::new(MOST_PLANS) };
 }
 
 /// Returns the cached data of a table.
