@@ -196,7 +196,7 @@ impl Log {
             self.size.subtract(Size::of(entry));
             if let LogEntry::Changes(net) = entry {
                 // The rollback of the sending makes all changes of other subtransactions pending again.
-                remaining.merge(if *owner == own { net.split_off(&stays) } else { net.clone().split_off(&stays) });
+                remaining.merge(if *owner == own { net.split_off(&stays) } else { net.copy_of(&stays) });
             }
             self.size.add(Size::of(entry));
         }

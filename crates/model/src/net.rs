@@ -93,6 +93,12 @@ impl Net {
         taken
     }
 
+    /// Like [`Net::split_off`], and keeps them. In most cases there are none, and a copy of everything would be as long as a COPY.
+    pub fn copy_of(&self, of: impl Fn(&str) -> bool) -> Net {
+        let is_any = self.types().iter().chain(self.forgotten.keys()).any(|bucket_type| of(bucket_type));
+        if is_any { self.clone().split_off(of) } else { Net::default() }
+    }
+
     /// Takes out the claims on buckets of some types. Asks once for each type, and not for each bucket.
     fn take(&mut self, of: impl Fn(&str) -> bool) -> Net {
         let mut taken = Net::default();
