@@ -105,8 +105,8 @@ BEGIN; SAVEPOINT s; INSERT INTO numbers_too SELECT n, 1 + n % 2 FROM generate_se
 INSERT INTO numbers_too VALUES (60001, 1), (60002, 2); COMMIT; SELECT count(*) FROM numbers_too;
 INSERT INTO numbers_too SELECT n, 1 + n % 2 FROM generate_series(60003, 130000) n; INSERT INTO numbers VALUES (60001);
 INSERT INTO numbers VALUES (130000);
--- all values shift by one, move to another table, and move between partitions, in one statement each
-UPDATE numbers SET n = n - 1; INSERT INTO numbers VALUES (60000); INSERT INTO numbers VALUES (59999);
+-- all values shift by one, come in the reverse order, move to another table, and move between partitions, in one statement each
+UPDATE numbers SET n = n - 1; UPDATE numbers SET n = 59999 - n; INSERT INTO numbers VALUES (60000); INSERT INTO numbers VALUES (59999);
 WITH gone AS (DELETE FROM numbers RETURNING n) INSERT INTO numbers_too SELECT n, 1 + n % 2 FROM gone;
 UPDATE numbers_too SET day = 3 - day; SELECT day, count(*) FROM numbers_too GROUP BY day ORDER BY day;
 INSERT INTO numbers VALUES (0); INSERT INTO numbers VALUES (130000); INSERT INTO numbers VALUES (-1);
