@@ -48,7 +48,8 @@ errors! {
         /// A statement that only reads has come to a node after the shard has left it.
         ShardGone { message: String } => ERRCODE_LOCK_NOT_AVAILABLE: "a shard of claims was moved while a statement was on its way to it",
             detail "The node that was asked answered: {message}",
-            hint "Repeat the whole transaction. If it fails again, call another node: the catalogs of this one are old.";
+            hint "Repeat the whole transaction. If it fails again, the catalogs of the node that was called are old: call another one. \
+                If that fails, too, the shard is lost: compare pg_dist_placement with the nodes.";
         /// A node that `citus_remove_node` has taken away continues to write.
         NotAMember { node: i64 } => ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE: "the node that was called has left the cluster of claims",
             detail "It was node {node}. Its catalogs are of the time when it was removed.",

@@ -66,8 +66,9 @@ pub fn after_statement() {
 pub fn failed_statement(caught: &Caught) {
     if caught.is_of_postgres() && caught.code() == PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE {
         let message = caught.message();
-        // Citus calls a shard by its table's name and its number.
-        let names_shard = message.split('"').any(|name| {
+        // Citus calls a shard by its table's name and its number. Languages quote it in their own ways.
+        let is_quote = |c: char| !(c.is_alphanumeric() || c == '.' || c == '_');
+        let names_shard = message.split(is_quote).any(|name| {
             let number = name.strip_prefix("claims.").and_then(|name| name.rsplit_once('_'));
             number.is_some_and(|(_, number)| number.parse::<i64>().is_ok())
         });

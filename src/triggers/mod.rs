@@ -56,7 +56,7 @@ impl Root {
 }
 
 query! {
-    /// Returns a table, and `top`, which is itself or one of its partitions, with its partitions, as far as they can have triggers, the table first:
+    /// Returns `table`, and `top`, which is `table` or one of its partitions, with the partitions of `top`, as far as they can have triggers, `table` first:
     /// whether each has the triggers named `rows` and `truncate`, and whether each of these fires; and whether the first one is for each row and each
     /// change, with `function`. Unlike pg_partition_tree() it locks no partition.
     fn members_with(table: Oid, top: Oid, rows: &str, truncate: &str, function: &str) -> Vec<Member> = [Latest]
@@ -327,7 +327,7 @@ pub fn complete(connection: &Connection, has_attached: bool) {
     });
 }
 
-/// Creates the triggers for TRUNCATE that `top` and its partitions lack. It is a partition of a captured table, or that table.
+/// Creates the triggers for TRUNCATE that `top` and its partitions lack. `top` is a partition of the captured table `table`, or `table`.
 pub fn complete_tables(connection: &Connection, table: Oid, top: Oid, purpose: &Purpose) {
     let triggers = triggers(connection, purpose);
     let members = members_beneath(connection, table, top, &triggers);

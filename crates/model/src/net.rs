@@ -93,7 +93,7 @@ impl Net {
         taken
     }
 
-    /// Like [`Net::split_off`], and keeps them. In most cases there are none, and a copy of everything would be as long as a COPY.
+    /// Returns what [`Net::split_off`] takes out, and leaves it here. Looks first whether there is any: a clone has every change of a large COPY.
     pub fn copy_of(&self, of: impl Fn(&str) -> bool) -> Net {
         let is_any = self.types().iter().chain(self.forgotten.keys()).any(|bucket_type| of(bucket_type));
         if is_any { self.clone().split_off(of) } else { Net::default() }

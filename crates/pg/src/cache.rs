@@ -49,7 +49,7 @@ pub struct RelationCache<T> {
     /// The largest number of entries. A full cache is emptied, so a session that works with more relations reads the
     /// catalogs again from time to time.
     most: usize,
-    /// The number of entries, if they are not few, from which on outdated ones are looked for.
+    /// The number of entries at which the next new one makes it look for outdated ones.
     to_sweep: Cell<usize>,
 }
 

@@ -7,6 +7,7 @@ use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::image::{HEADER, Image};
 use super::jsonb_reader::JsonbTokens;
+use super::memory::Memory;
 use super::numeric;
 use super::sql_type::{argument_of_type, type_in_sql};
 
@@ -168,46 +169,6 @@ unsafe impl BoxRet for JsonText {
             Some(datum) => unsafe { fcinfo.return_raw_datum(datum) },
             None => fcinfo.return_null(),
         }
-    }
-}
-
-/// A memory context that is deleted when this value is dropped.
-pub(super) struct Memory(pg_sys::MemoryContext);
-
-impl Memory {
-    pub(super) fn new() -> Self {
-        // SAFETY: the parent context lives as long as the process, so nothing else deletes this one.
-        Memory(unsafe {
-            pg_sys::AllocSetContextCreateInternal(
-                pg_sys::TopMemoryContext,
-                c"claims json".as_ptr(),
-                pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
-                pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
-                pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
-            )
-        })
-    }
-
-    /// Runs a call that allocates in the context.
-    pub(super) fn with<T>(&self, call: impl FnOnce() -> T) -> T {
-        /// A guard that switches back to the previous context, also after an error.
-        struct Back(pg_sys::MemoryContext);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                // SAFETY: it was the one in force.
-                unsafe { pg_sys::MemoryContextSwitchTo(self.0) };
-            }
-        }
-        // SAFETY: the context is there.
-        let _back = Back(unsafe { pg_sys::MemoryContextSwitchTo(self.0) });
-        call()
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: nothing refers to its memory, and it is not the current context (see `with`).
-        unsafe { pg_sys::MemoryContextDelete(self.0) };
     }
 }
 

@@ -37,6 +37,7 @@ mod jsonb_reader;
 pub mod jsonb_writer;
 pub mod libpq;
 pub mod lock;
+pub mod memory;
 pub mod name;
 mod nesting;
 mod numeric;

@@ -98,7 +98,7 @@ pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(body()))).catch_others(|error| Err(Caught(Box::new(error)))).execute()
 }
 
-/// Runs `body`. `translate` sees an error of it first and may raise another one in its place: the transaction fails either way.
+/// Runs `body`. If it raises an error, `translate` sees that, and may raise another one in its place: the transaction fails either way.
 pub fn translating<T>(translate: fn(&Caught), body: impl FnOnce() -> T) -> T {
     PgTryBuilder::new(AssertUnwindSafe(body))
         .catch_others(|error| {

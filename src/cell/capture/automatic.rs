@@ -19,6 +19,7 @@ use crate::cell::routes;
 use crate::kernel::error::{ClaimsError, raise};
 use crate::kernel::{access, arguments, catalog};
 use pg::error_context;
+use pg::memory;
 use pg::owner::{as_owner_of, as_role};
 use pg::prelude::*;
 use pg::roles;
@@ -92,6 +93,7 @@ fn send_at_end() -> Result<(), ErrorReport> {
     let Some(function) = log::unsent() else { return Ok(()) };
     // Most transactions are sent without a statement. The first one sets up a connection and a search_path.
     let send = || roles::owner_of_function(function).map(|owner| as_role(owner, || spi::connect_as_owner(send_all)));
+    let send = || memory::in_temporary(send);
     // If the function is gone, the log reports what was not sent.
     let sent = xact::with_snapshot(send).unwrap_or(Ok(()));
     slow_search::warn();

@@ -65,7 +65,7 @@ query! {
     pub fn follow_renamed() -> usize = [LatestToWrite] concat!(
         "UPDATE claims.unique_members m SET column_name = a.attname FROM pg_attribute a
           WHERE a.attrelid = m.table_name AND a.attnum = m.known_column AND NOT a.attisdropped AND a.attname <> m.column_name AND ", known!());
-    fn members_relation() -> Option<Option<Oid>> = [Latest] "SELECT to_regclass('claims.unique_members')::oid AS oid";
+    fn relation() -> Option<Option<Oid>> = [Latest] "SELECT to_regclass('claims.unique_members')::oid AS oid";
     /// Returns whether the number of a column is that of another database, even if there is no such column here.
     fn is_any_of_another_database() -> bool = [Latest] concat!("SELECT FROM claims.unique_members m WHERE NOT ", known!(), " LIMIT 1");
     /// Returns whether the number of a column is that of another database.
@@ -96,12 +96,17 @@ thread_local! {
     static ALL_KNOWN: RefCell<Option<Freshness>> = const { RefCell::new(None) };
 }
 
+/// Returns the number of the table that changes with the name of a unique column.
+pub fn watched(connection: &Connection) -> Oid {
+    relation(connection).flatten().unwrap_or(Oid::INVALID)
+}
+
 /// Finds the numbers of columns anew in a database that was restored from a dump.
 pub fn know_columns(connection: &Connection) {
     if ALL_KNOWN.with_borrow(|known| known.as_ref().is_some_and(Freshness::is_fresh)) {
         return;
     }
-    let fresh = Freshness::of(members_relation(connection).flatten().unwrap_or(Oid::INVALID));
+    let fresh = Freshness::of(watched(connection));
     if is_any_unknown(connection) {
         find_numbers(connection);
     } else if !is_any_of_another_database(connection) {

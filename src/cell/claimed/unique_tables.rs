@@ -29,7 +29,7 @@ record! {
         pub generation: Option<i64>,
     }
 
-    /// A table of a constraint, and the highest table beneath it, or itself, that a command has changed.
+    /// A table of a constraint, and a table beneath it, or itself, that a command has changed.
     pub struct MemberRow {
         pub type_id: i32,
         pub root: Oid,

@@ -69,7 +69,8 @@ struct ColumnOfRoot {
     unfit: Option<String>,
 }
 
-/// A session that writes more tables in turn reads their columns again and again. Few of them have a statement.
+/// A session that writes more tables in turn reads their columns again and again. Those of a unique with a condition, or of citext, have a statement of
+/// some 20 kB each.
 const MOST_TABLES: usize = 2_000;
 
 thread_local! {
@@ -88,8 +89,8 @@ pub fn of(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Uniqu
         return Ok(cached);
     }
     unique_members::know_columns(connection);
-    let watched = unique_tables::watched(connection);
-    let read = || ([Freshness::of(table), Freshness::of(watched)], unique_members::members_of(connection, table));
+    let watched = [unique_tables::watched(connection), unique_members::watched(connection)];
+    let read = || (fresh_of(table, watched), unique_members::members_of(connection, table));
     let (mut of_table, mut members) = read();
     // The event trigger that begins generations may have been disabled when the partition was made.
     if members.iter().any(|member| member.generation.is_none()) {
@@ -107,12 +108,17 @@ pub fn of(connection: &Connection, table: Oid, row_type: Oid) -> Result<Rc<Uniqu
     Ok(CACHED.with(|all| all.put(table, fresh, columns)))
 }
 
+/// Requests the flags of what a table's unique columns are read from: the table, and the tables of uniques.
+fn fresh_of(table: Oid, watched: [Oid; 2]) -> [Freshness; 3] {
+    [table, watched[0], watched[1]].map(Freshness::of)
+}
+
 /// Returns the unique columns of a table that add_unique() named.
-fn columns_of_root(connection: &Connection, root: Oid, watched: Oid) -> Rc<ColumnsOfRoot> {
+fn columns_of_root(connection: &Connection, root: Oid, watched: [Oid; 2]) -> Rc<ColumnsOfRoot> {
     if let Some(cached) = ROOTS.with(|all| all.get(root)) {
         return cached;
     }
-    let fresh = [Freshness::of(root), Freshness::of(watched)];
+    let fresh = fresh_of(root, watched);
     let rows: Vec<_> = unique_tables::columns(connection, root).into_iter().filter(|row| row.root == root).collect();
     let columns = ColumnsOfRoot {
         has_conditions: rows.iter().any(|row| row.condition.is_some()),

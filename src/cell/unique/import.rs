@@ -30,6 +30,7 @@ use crate::kernel::admin_action::AdminAction;
 use crate::kernel::call::answer;
 use crate::kernel::error::ClaimsError;
 use crate::service::claims::CONTENTION_SQLSTATES;
+use crate::triggers::{self, Purpose};
 use pg::lock::{self, Strength};
 use pg::prelude::*;
 use pg::settings::LockWaits;
@@ -131,7 +132,10 @@ fn begin(connection: &Connection, name: String) -> Result<UniqueImport, ClaimsEr
         return Err(UniqueError::Importing { name, pid }.into());
     }
     // Partitions that came or went while the event triggers were disabled.
-    members.iter().for_each(|table| existing::leave_to_import(connection, unique.type_id, *table));
+    for table in &members {
+        triggers::complete_tables(connection, *table, *table, &Purpose::Unique);
+        existing::leave_to_import(connection, unique.type_id, *table);
+    }
     unique_tables::end_generations_of_others(connection, unique.type_id);
     let key = ImportKey { cell_id: unique.cell_id, source_type: name, service: HERE.to_owned() };
     key.begin(connection, unique_tables::estimated_rows(connection, unique.type_id).unwrap_or_default());

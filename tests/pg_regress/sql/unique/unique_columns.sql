@@ -93,3 +93,13 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 SELECT t.set_expression();
 SELECT claims.drop_unique('keys', 'test'); DROP TABLE one; DROP FUNCTION t.set_expression();
+
+-- a column that is renamed without the event triggers: saves are refused until they have followed the rename, and not longer
+CREATE TABLE one (key text); CREATE TABLE two (id int);
+SELECT claims.add_unique('keys', '{one}', 'key');
+SET session_replication_role = replica; ALTER TABLE one RENAME key TO name; RESET session_replication_role;
+INSERT INTO one VALUES ('a');
+ALTER TABLE two RENAME TO three;
+INSERT INTO one VALUES ('a');
+INSERT INTO one VALUES ('a');
+SELECT claims.drop_unique('keys', 'test'); DROP TABLE one, three;

@@ -114,3 +114,20 @@ SELECT count(*) FROM claims.claims c JOIN claims.unique_tables u ON u.generation
  WHERE u.table_name IS NOT NULL;
 SELECT * FROM claims.check();
 SELECT claims.drop_unique(name::text, 'test') FROM claims.uniques; DROP TABLE one, two, parts, numbers, numbers_too, pets, owners CASCADE;
+
+-- a procedure that commits often keeps no memory of what was sent
+CREATE TABLE saved (key text); SELECT claims.add_unique('saved_keys', '{saved}', 'key');
+DO $$
+DECLARE early bigint; late bigint;
+BEGIN
+    FOR turn IN 1..150 LOOP
+        INSERT INTO saved SELECT turn || '-' || n FROM generate_series(1, 100) n;
+        COMMIT;
+        late := (SELECT sum(used_bytes) FROM pg_backend_memory_contexts);
+        early := CASE WHEN turn <= 50 THEN late ELSE early END;
+    END LOOP;
+    IF late - early > 500000 THEN
+        RAISE EXCEPTION 'it has kept % bytes', late - early;
+    END IF;
+END $$;
+SELECT claims.drop_unique('saved_keys', 'test'); DROP TABLE saved;
