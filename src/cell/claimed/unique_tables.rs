@@ -21,12 +21,9 @@ record! {
         pub column_name: String,
         pub quoted_column: String,
         pub condition: Option<String>,
-        /// Number of the column in the table itself. `None`: there is no such column.
-        pub number: Option<i32>,
         pub type_name: Option<String>,
         pub has_unique_text: Option<bool>,
         pub is_citext: bool,
-        pub generation: Option<i64>,
     }
 
     /// A table of a constraint, and a table beneath it, or itself, that a command has changed.
@@ -107,12 +104,11 @@ query! {
     pub fn columns(table: Oid) -> Vec<UniqueColumnRow> = [Latest]
         "SELECT u.name::text, m.type_id, m.table_name::oid AS root, n.nspname::text AS schema_name, c.relname::text AS root_name,
                 quote_ident(c.relname) AS quoted_root, c.relowner AS owner, m.column_name::text, quote_ident(m.column_name) AS quoted_column,
-                m.condition, v.attnum::int AS number, format_type(v.atttypid, NULL) AS type_name,
-                claims.has_unique_text(v.atttypid, v.attcollation) AS has_unique_text, claims.is_citext(v.atttypid) AS is_citext, t.generation
+                m.condition, format_type(v.atttypid, NULL) AS type_name,
+                claims.has_unique_text(v.atttypid, v.attcollation) AS has_unique_text, claims.is_citext(v.atttypid) AS is_citext
            FROM claims.unique_members m JOIN claims.unique_constraints u ON u.type_id = m.type_id
            JOIN pg_class c ON c.oid = m.table_name JOIN pg_namespace n ON n.oid = c.relnamespace
            LEFT JOIN pg_attribute v ON v.attrelid = :table AND v.attname = m.column_name AND v.attnum > 0 AND NOT v.attisdropped AND v.attgenerated <> 'v'
-           LEFT JOIN claims.unique_tables t ON t.type_id = m.type_id AND t.table_name = :table
           WHERE m.table_name = :table OR m.table_name IN (SELECT p.relid FROM pg_partition_ancestors(:table) p)
           ORDER BY u.name";
     /// Returns the columns of a table, quoted and separated by commas, in its order, which is not that of all its partitions.
