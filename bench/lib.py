@@ -132,6 +132,20 @@ class Session:
         self.process.wait(timeout=30)
 
 
+def program(name):
+    """Returns the path of a client that scripts/bench has built."""
+    return os.path.join(os.environ.get("CLAIMS_TARGET", HERE.parent / "target"), "release", name)
+
+
+def in_turns(sides, rounds, measure):
+    """Measures the sides in changing order, by `measure(side, turn)`. Returns the values of each."""
+    found = {side: [] for side in sides}
+    for turn in range(rounds):
+        for side in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
+            found[side].append(measure(side, turn))
+    return found
+
+
 def median(values):
     return statistics.median(values)
 

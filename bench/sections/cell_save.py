@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from lib import CELL_ROLES, HERE, QUICK, Section, median, pgbench, psql, say
+from lib import CELL_ROLES, HERE, QUICK, Section, in_turns, median, pgbench, program, psql, say
 
 OWN_DATABASES = True
 TITLE = "A save in a cell"
@@ -92,8 +92,7 @@ def by_pgbench(database, script, cluster="cell", options=""):
 
 def saves(what, clients, seconds):
     """Returns the measurements of saves.rs: saves a second, median and 99th percentile, in ms."""
-    program = os.path.join(os.environ.get("CLAIMS_TARGET", HERE / ".." / "target"), "release", "saves")
-    done = subprocess.run([program, what, str(clients), str(seconds)], text=True, capture_output=True)
+    done = subprocess.run([program("saves"), what, str(clients), str(seconds)], text=True, capture_output=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return [float(number) for number in done.stdout.split()]
@@ -131,13 +130,12 @@ def settle(service=SERVICE, cell=CELL):
 def rates(section):
     found = {}
     for clients in CLIENTS:
-        rounds = {side: [] for side in SIDES}
-        for turn in range(ROUNDS):
-            for side in list(SIDES) if turn % 2 == 0 else list(SIDES)[::-1]:
-                say(f"a save in a cell: {clients} clients, round {turn + 1}: {side}")
-                rounds[side].append(SIDES[side](clients))
-                settle()
-        found[clients] = {side: median(values) for side, values in rounds.items()}
+        def took(side, turn):
+            say(f"a save in a cell: {clients} clients, round {turn + 1}: {side}")
+            rate = SIDES[side](clients)
+            settle()
+            return rate
+        found[clients] = {side: median(values) for side, values in in_turns(SIDES, ROUNDS, took).items()}
     section.tables.append(("saves a second", ["clients", *SIDES],
                            [[clients, *(f"{rate:.0f}" for rate in row.values())] for clients, row in found.items()]))
     milliseconds = lambda clients, side: 1000 * clients / found[clients][side]

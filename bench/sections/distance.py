@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 
-from lib import QUICK, Section, median, psql, say
+from lib import QUICK, Section, in_turns, median, program, psql, say
 from sections import cell_save
 from sections.cell_save import CELL, SERVICE, at_cell, saves, settle
 
@@ -25,9 +25,8 @@ def distant(milliseconds):
     host, port = before["PGHOST"], before["PGPORT"]
     if milliseconds:
         os.chmod(folder.name, 0o777)
-        program = os.path.join(os.environ["CLAIMS_TARGET"], "release", "distant")
         socket = f"/.s.PGSQL.{port}"
-        relay = subprocess.Popen([program, folder.name + socket, host + socket, str(milliseconds)], stdout=subprocess.PIPE, umask=0)
+        relay = subprocess.Popen([program("distant"), folder.name + socket, host + socket, str(milliseconds)], stdout=subprocess.PIPE, umask=0)
         relay.stdout.readline()
         host = folder.name
     at_cell(CELL, f"ALTER SERVER service OPTIONS (SET host '{host}')")
@@ -45,13 +44,12 @@ def distant(milliseconds):
 
 def measured(milliseconds, clients):
     """Returns the median and the 99th percentile of each side, in ms: medians of the rounds."""
-    rounds = {side: [] for side in SIDES}
-    for turn in range(ROUNDS):
-        for side in SIDES if turn % 2 == 0 else SIDES[::-1]:
-            say(f"latency of a save: {milliseconds} ms away, {clients} clients, round {turn + 1}: {side}")
-            rounds[side].append(saves(side, clients, LASTING[milliseconds])[1:])
-            settle()
-    return {side: [median(values) for values in zip(*rows)] for side, rows in rounds.items()}
+    def took(side, turn):
+        say(f"latency of a save: {milliseconds} ms away, {clients} clients, round {turn + 1}: {side}")
+        times = saves(side, clients, LASTING[milliseconds])[1:]
+        settle()
+        return times
+    return {side: [median(values) for values in zip(*rows)] for side, rows in in_turns(SIDES, ROUNDS, took).items()}
 
 
 def run():

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from lib import CELL_ROLES, HERE, QUICK, Section, cycles, median, pgbench, psql, say
+from lib import CELL_ROLES, HERE, QUICK, Section, cycles, in_turns, median, pgbench, program, psql, say
 from sections.cell_save import restart
 
 OWN_DATABASES = True
@@ -53,10 +53,9 @@ def fleet(sessions, cap, limit=-1):
     at_cell(f"ALTER SYSTEM SET claims.max_service_calls = {cap}")
     at_cell("SELECT pg_reload_conf()")
     psql("postgres", f"ALTER ROLE cell_1 CONNECTION LIMIT {limit}")
-    program = os.path.join(os.environ.get("CLAIMS_TARGET", HERE / ".." / "target"), "release", "fleet")
     host, port = os.environ["CLUSTER_cell"].rsplit(":", 1)
     environment = {**os.environ, "PGHOST": host, "PGPORT": port, "PGUSER": "cell_1", "PGDATABASE": CELL}
-    done = subprocess.run([program, str(sessions), str(SECONDS)], text=True, capture_output=True, env=environment)
+    done = subprocess.run([program("fleet"), str(sessions), str(SECONDS)], text=True, capture_output=True, env=environment)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     *numbers, errors = done.stdout.split()
@@ -72,11 +71,10 @@ def sessions(section):
         f"{SESSIONS}, cap {PLACES}": (SESSIONS, PLACES, -1),
         f"{SESSIONS}, {PLACES} places": (SESSIONS, 300, PLACES),
     }
-    found = {side: [] for side in sides}
-    for turn in range(ROUNDS):
-        for side in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
-            say(f"a fleet: {side}, round {turn + 1}")
-            found[side].append(fleet(*sides[side]))
+    def saved(side, turn):
+        say(f"a fleet: {side}, round {turn + 1}")
+        return fleet(*sides[side])
+    found = in_turns(sides, ROUNDS, saved)
     of = lambda side, column: median(numbers[column] for numbers, _ in found[side])
     rows = [[side, f"{of(side, 0):.0f}", *(f"{of(side, column):.1f}" for column in (1, 2, 3)), found[side][-1][1]] for side in sides]
     section.tables.append(("saves", ["sessions", "saves a second", "median, ms", "99 %, ms", "longest, ms", "errors"], rows))

@@ -2,7 +2,7 @@
 
 import time
 
-from lib import QUICK, Section, median, pgbench, psql, say
+from lib import QUICK, Section, in_turns, median, pgbench, psql, say
 
 OWN_DATABASES = True
 TITLE = "Unique in one database"
@@ -60,15 +60,6 @@ def make():
             add(side, partitions)
 
 
-def in_turns(rounds, measure, sides=SIDES):
-    """Measures the sides in changing order. Returns the values of each."""
-    found = {side: [] for side in sides}
-    for turn in range(rounds):
-        for side in sides if turn % 2 == 0 else sides[::-1]:
-            found[side].append(measure(side, turn))
-    return found
-
-
 def ratio(found, side):
     """The median of the ratios of the rounds, so that other load of that time affects both sides."""
     return median(value / of_index for value, of_index in zip(found[side], found["indexes"]))
@@ -84,7 +75,7 @@ def saves(section):
                     script = (f"\\set id random(0, {partitions * IDS - 1})\n"
                               f"INSERT INTO {side}_{partitions} VALUES (:id, md5(random()::text));\n")
                     return 1e6 * clients / pgbench(DATABASE, script, clients, ROLE, SECONDS, options=options)
-                found = in_turns(ROUNDS, took)
+                found = in_turns(SIDES, ROUNDS, took)
                 rows.append([f"{partitions}{what}", clients, *(f"{median(found[side]):.0f}" for side in SIDES),
                              f"{ratio(found, 'unique'):.2f}", f"{ratio(found, 'recipe'):.2f}"])
                 if not options:
@@ -108,7 +99,7 @@ def copy(section):
             say(f"one database: COPY, {side}, {partitions} partitions, round {turn + 1}")
             return copied(side, partitions, f"copy-{turn}", COPIED)
         # The recipe takes longest.
-        found = {**in_turns(COPY_ROUNDS, took, SIDES[:2]), "recipe": [took("recipe", 0)]}
+        found = {**in_turns(SIDES[:2], COPY_ROUNDS, took), "recipe": [took("recipe", 0)]}
         rows.append([partitions, *(f"{median(found[side]):.1f}" for side in SIDES),
                      f"{ratio(found, 'unique'):.2f}", f"{ratio(found, 'recipe'):.2f}"])
         section.at_most(f"COPY of {COPIED} rows, {partitions} partitions: unique / indexes", ratio(found, "unique"), 3)
@@ -129,7 +120,7 @@ def drop(section):
         psql(DATABASE, f"DROP TABLE {name}_{nth}")
         return time.monotonic() - began
     sides = SIDES[:2]
-    found = in_turns(DROP_ROUNDS, took, sides)
+    found = in_turns(sides, DROP_ROUNDS, took)
     section.tables.append((f"DROP of a partition with {DROPPED} rows, ms (with a client that connects)", [*sides, "unique / indexes"],
                            [[*(f"{1000 * median(found[side]):.0f}" for side in sides), f"{ratio(found, 'unique'):.2f}"]]))
     section.at_most(f"DROP of a partition with {DROPPED} rows: unique / indexes", ratio(found, "unique"), 2)

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from lib import CELL_ROLES, QUICK, Section, Session, median, pgbench, psql, say
+from lib import CELL_ROLES, QUICK, Section, Session, in_turns, median, pgbench, psql, say
 from sections.cell_save import CLAIM, INSERT, NAME, ROUTES, at_cell, measure_bulk, restart, settle
 
 OWN_DATABASES = True
@@ -54,15 +54,14 @@ def make():
     at_cell("postgres", "CHECKPOINT")
 
 
-def in_turns(section, what, sides, rounds):
+def milliseconds(what, sides, rounds):
     """The milliseconds that each side takes, round by round: side -> list. `sides` are functions that return transactions a second."""
-    found = {side: [] for side in sides}
-    for turn in range(rounds):
-        for side in list(sides) if turn % 2 == 0 else list(sides)[::-1]:
-            say(f"taking claims into use: {what}, round {turn + 1}: {side}")
-            found[side].append(1000 / sides[side]())
-            settle(SERVICE, CELL)
-    return found
+    def took(side, turn):
+        say(f"taking claims into use: {what}, round {turn + 1}: {side}")
+        time_taken = 1000 / sides[side]()
+        settle(SERVICE, CELL)
+        return time_taken
+    return in_turns(sides, rounds, took)
 
 
 def ratio_of(found, one, other):
@@ -166,7 +165,7 @@ def beside(section):
         return rate
 
     done = []
-    found = in_turns(section, "a save beside an import", {"alone": save, "beside": beside_import}, ROUNDS)
+    found = milliseconds("a save beside an import", {"alone": save, "beside": beside_import}, ROUNDS)
     ratio = ratio_of(found, "beside", "alone")
     section.tables.append((f"a save in automatic mode, one client, beside an import of {PACE} rows a second, ms",
                            ["alone", "beside it", "ratio", "rows a second"],
@@ -180,7 +179,7 @@ def observe(section):
     rows = []
     for clients in (1, 8):
         by = lambda table: lambda: pgbench(CELL, INSERT.format(table=table), clients, seconds=SECONDS, cluster="cell")
-        found = in_turns(section, f"observe, {clients} clients", {"enforce": by("routes"), "observe": by("watched")}, FINE_ROUNDS)
+        found = milliseconds(f"observe, {clients} clients", {"enforce": by("routes"), "observe": by("watched")}, FINE_ROUNDS)
         ratio = ratio_of(found, "observe", "enforce")
         rows.append([clients, *(f"{clients * median(found[side]):.2f}" for side in ("enforce", "observe")), f"{ratio:.3f}"])
         section.at_most(f"observe / enforce, {clients} clients", ratio, 1.05)
@@ -200,7 +199,7 @@ def form(section):
         "get_record, by a client": (NAME + "SELECT count(*) FROM claims.get_record('ROUTES', 'free-' || :n);\n", SERVICE, None),
     }
     by = lambda script, database, cluster: lambda: pgbench(database, script, seconds=SECONDS, cluster=cluster)
-    found = in_turns(section, "a form", {side: by(*how) for side, how in asked.items()}, FINE_ROUNDS)
+    found = milliseconds("a form", {side: by(*how) for side, how in asked.items()}, FINE_ROUNDS)
     ratio = ratio_of(found, "is_available", "get_records")
     section.tables.append(("whether a name is free, one client, ms", [*asked, "is_available / get_records"],
                            [[*(f"{median(found[side]):.3f}" for side in asked), f"{ratio:.2f}"]]))
@@ -216,7 +215,7 @@ def here(section):
     for clients in (1, 8):
         by = lambda database, table, cluster: lambda: pgbench(database, INSERT.format(table=table), clients, seconds=SECONDS, cluster=cluster)
         sides = {"plain": by(SERVICE, "plain", None), "here": by(SERVICE, "routes", None), "automatic": by(CELL, "routes", "cell")}
-        found = in_turns(section, f"in one database, {clients} clients", sides, ROUNDS)
+        found = milliseconds(f"in one database, {clients} clients", sides, ROUNDS)
         plain, automatic = ratio_of(found, "here", "plain"), ratio_of(found, "here", "automatic")
         rows.append([clients, *(f"{clients * median(found[side]):.2f}" for side in sides), f"{plain:.2f}", f"{automatic:.2f}"])
         section.at_most(f"in one database: claimed / plain, {clients} clients", plain, 1.6)

@@ -92,10 +92,9 @@ fn queue() {
 fn send_at_end() -> Result<(), ErrorReport> {
     let Some(function) = log::unsent() else { return Ok(()) };
     // Most transactions are sent without a statement. The first one sets up a connection and a search_path.
-    let send = || roles::owner_of_function(function).map(|owner| as_role(owner, || spi::connect_as_owner(send_all)));
-    let send = || memory::in_temporary(send);
+    let send = |owner| memory::in_temporary(|| as_role(owner, || spi::connect_as_owner(send_all)));
     // If the function is gone, the log reports what was not sent.
-    let sent = xact::with_snapshot(send).unwrap_or(Ok(()));
+    let sent = xact::with_snapshot(|| roles::owner_of_function(function).map(send)).unwrap_or(Ok(()));
     slow_search::warn();
     sent.map_err(ErrorReport::from)
 }
