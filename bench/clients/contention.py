@@ -63,7 +63,7 @@ class Client:
             retry=tenacity.retry_if_exception_type(LockNotAvailable), reraise=True,
             wait=tenacity.wait_random_exponential(multiplier=base, max=LONGEST_PAUSE), stop=tenacity.stop_after_delay(PATIENCE))
         self.begins = self.met = self.taken = self.late = 0
-        self.took = []
+        self.took, self.held = [], []
 
     def once(self, name, creates, attempt):
         try:
@@ -95,12 +95,13 @@ class Client:
             except LockNotAvailable:
                 self.late += 1
                 continue
-            self.took.append(1000 * (time.perf_counter() - before))
+            began = time.perf_counter()
+            self.took.append(1000 * (began - before))
             time.sleep(HOLD)
-            if self.random.random() < 0.5:
-                settle(self.connection, lease, "rollback")
-            else:
-                settle(self.connection, lease, "commit")
+            commits = self.random.random() >= 0.5
+            settle(self.connection, lease, "commit" if commits else "rollback")
+            self.held.append(1000 * (time.perf_counter() - began))
+            if commits:
                 self.owned[number] = creates
 
 
@@ -113,7 +114,7 @@ def contend(mode, names, seconds, base_ms):
         client = Client(me, mode, float(base_ms) / 1000, owned, run)
         ready.wait()
         client.work(time.monotonic() + float(seconds))
-        results.put([client.begins, client.met, client.taken, client.late, client.took])
+        results.put([client.begins, client.met, client.taken, client.late, client.took, client.held])
 
     processes = [multiprocessing.Process(target=one, args=[me]) for me in range(CLIENTS)]
     for process in processes:
@@ -122,9 +123,10 @@ def contend(mode, names, seconds, base_ms):
     for process in processes:
         process.join()
     begins, met, taken, late = (sum(one[at] for one in found) for at in range(4))
-    took = [ms for one in found for ms in one[4]]
+    took, held = ([ms for one in found for ms in one[at]] for at in (4, 5))
     return {"begins": begins, "met": met, "taken": taken, "late": late, "rate": len(took) / float(seconds),
-            "p50": percentile(took, 0.5), "p99": percentile(took, 0.99)}
+            "answers": (len(took) + taken) / float(seconds), "p50": percentile(took, 0.5), "p99": percentile(took, 0.99),
+            "held": percentile(held, 0.5)}
 
 
 # --- wake and fair ---------------------------------------------------------------------------------------------------
