@@ -54,6 +54,19 @@ commit second
 expect 'a part of another commit' "$(release pgxn)" 0
 expect 'nothing of the first stays' "$(artefacts)" 'SHA256SUMS claims-9.8.7.zip '
 
+# A stub makes the package of each revision.
+stub check-deb "$(makes "deb/postgresql-\$1-claims_9.8.7-\${DEB_REVISION:-1}_$architecture.deb")"
+commit revisions
+expect 'a package, and the source distribution' "$(release 17 pgxn)" 0
+expect 'a package of another revision' "$(DEB_REVISION=2 release 15)" 0
+expect 'nothing of the first revision stays' "$(artefacts)" "SHA256SUMS postgresql-15-claims_9.8.7-2_$architecture.deb "
+expect 'that of another publisher' "$(DEB_REVISION=2 DEBEMAIL=somebody@claims.invalid release 17)" 0
+expect 'stays alone, too' "$(artefacts)" "SHA256SUMS postgresql-17-claims_9.8.7-2_$architecture.deb "
+expect 'of the same date' "$(DEB_REVISION=2 DEBEMAIL=somebody@claims.invalid SOURCE_DATE_EPOCH="$(git -C "$root" log -1 --format=%ct)" release pgxn)" 0
+expect 'both stay' "$(artefacts)" "SHA256SUMS claims-9.8.7.zip postgresql-17-claims_9.8.7-2_$architecture.deb "
+expect 'of another date' "$(DEB_REVISION=2 DEBEMAIL=somebody@claims.invalid SOURCE_DATE_EPOCH=1 release pgxn)" 0
+expect 'the package goes' "$(artefacts)" "SHA256SUMS claims-9.8.7.zip "
+
 stub check-oci 'exit 1'
 commit third
 expect 'a part that fails' "$(release pgxn oci)" 1

@@ -8,7 +8,7 @@ version=$(sed -nE '/^\[workspace\.package\]/,/^\[/ s/^version = "(.*)"/\1/p' Car
 mkdir -p "$CLAIMS_TMP/stubs"
 cat >"$CLAIMS_TMP/stubs/cargo-cyclonedx" <<'STUB'
 #!/usr/bin/env bash
-case "$*" in *--help*) ;; *) sed "s#@WORK@#$PWD#g" "$LIST" >claims.cdx.json ;; esac
+case "$*" in *--help*) ;; *) sed "s#@WORK@#${PWD// /%20}#g" "$LIST" >claims.cdx.json ;; esac
 STUB
 chmod +x "$CLAIMS_TMP/stubs/cargo-cyclonedx"
 
@@ -35,7 +35,7 @@ print(json.dumps({"bomFormat": "CycloneDX", "metadata": {"component": own}, "com
 # sbom: prints the exit code; its output is in $CLAIMS_TMP/out.
 sbom() {
   local rc=0
-  LIST=$CLAIMS_TMP/list PATH=$CLAIMS_TMP/stubs:$PATH CARGO_TARGET_DIR=$CLAIMS_TMP/target scripts/sbom "$CLAIMS_TMP" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
+  LIST=$CLAIMS_TMP/list PATH=$CLAIMS_TMP/stubs:$PATH CARGO_TARGET_DIR="$CLAIMS_TMP/a target" scripts/sbom "$CLAIMS_TMP" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
   echo "$rc"
 }
 # named FIELD: the number of crates, and the crates that nothing depends on.
@@ -66,7 +66,7 @@ expect 'each mistake is named' "$(tail -n +2 "$CLAIMS_TMP/out" | awk '{ print $1
 # --- the program itself ---------------------------------------------------------------------------------------------
 
 if cargo cyclonedx --version 2>/dev/null | grep -qF " $(sed -n 's/^CYCLONEDX_VERSION=//p' scripts/setup)"; then
-  CARGO_TARGET_DIR=$CLAIMS_TMP/target scripts/sbom "$CLAIMS_TMP/first" >/dev/null
+  CARGO_TARGET_DIR="$CLAIMS_TMP/a target" scripts/sbom "$CLAIMS_TMP/first" >/dev/null
   CARGO_TARGET_DIR=$CLAIMS_TMP/other scripts/sbom "$CLAIMS_TMP/second" >/dev/null
   file=$CLAIMS_TMP/first/claims-$version.cdx.json
   expect 'cargo-cyclonedx: each crate that is linked, and no macro' "$(named "$file")" "$crates [] []"

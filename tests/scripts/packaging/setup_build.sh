@@ -30,3 +30,5 @@ expect 'and more' "$(grep -cxE 'ruby-pg|python3-psycopg|valgrind|faketime' "$CLA
 for target in install deb oci; do
   expect "make $target installs what building needs" "$(make -C "$CLAIMS_ROOT" --no-print-directory -n "$target" | grep -o 'scripts/setup.*')" 'scripts/setup build'
 done
+rm "$CLAIMS_TMP/installed"
+expect 'cargo-cyclonedx alone needs no package' "$(installed sbom 2>/dev/null)" ''
