@@ -90,7 +90,7 @@ claims_bindir() {
 
 # --- throwaway clusters ---------------------------------------------------------------------------------------------
 
-declare -A CLUSTER_DIR=() CLUSTER_PORT=()
+declare -A CLUSTER_DIR=() CLUSTER_PORT=() CLUSTER_BINDIR=()
 
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
@@ -115,11 +115,11 @@ take_port() {
 # new_directory NAME: makes the directory of the cluster NAME.
 new_directory() { CLUSTER_DIR[$1]=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/claims-$1.XXXXXX"); }
 
-# init_data DIRECTORY: initdb in its folder `data`, with the superuser's password in PGPASSWORD, or a new one.
+# init_data DIRECTORY [BINDIR]: initdb in its folder `data`, with the superuser's password in PGPASSWORD, or a new one.
 init_data() {
   [ -n "${PGPASSWORD:-}" ] || PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   printf '%s\n' "$PGPASSWORD" | (cd /tmp && as_server sh -c "umask 077; cat > '$1/password'")
-  (cd /tmp && as_server "$CLAIMS_BINDIR/initdb" -D "$1/data" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
+  (cd /tmp && as_server "${2:-$CLAIMS_BINDIR}/initdb" -D "$1/data" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
       --auth-local=trust --auth-host=scram-sha-256 --pwfile="$1/password" --no-sync >"/dev/null") \
     || die "initdb failed in $1"
 }
@@ -133,18 +133,19 @@ make_template() {
   export PGPASSWORD CLAIMS_TEMPLATE=${CLUSTER_DIR[template]}/data
 }
 
-# start_cluster NAME [--fast] [-c setting=value]...
+# start_cluster NAME [--fast] [--bindir DIRECTORY] [-c setting=value]...
 # CLAIMS_SERVER_SETTINGS has settings (name=value, by spaces) for every cluster that is started, CLAIMS_POSTGRES a program to start instead
 # of postgres (see scripts/test-valgrind).
-# --fast leaves out fsync: for tests, never for measuring.
+# --fast leaves out fsync: for tests, never for measuring. --bindir names the programs of another PostgreSQL, which does not have the extension.
 # On the socket everybody is trusted (its directory is private to the server's user and root). On 127.0.0.1 a password is
 # asked for; that of the superuser is in PGPASSWORD.
 start_cluster() {
-  local name=$1 dir attempt fast=no settings=()
+  local name=$1 dir attempt fast=no settings=() bindir=
   shift
   while [ $# -gt 0 ]; do
     case $1 in
       --fast) fast=yes; shift ;;
+      --bindir) bindir=$2; shift 2 ;;
       -c) settings+=("$2"); shift 2 ;;
       *) die "start_cluster: unknown argument $1" ;;
     esac
@@ -155,11 +156,12 @@ start_cluster() {
 
   new_directory "$name"
   dir=${CLUSTER_DIR[$name]}
-  if [ -n "${CLAIMS_TEMPLATE:-}" ]; then
+  CLUSTER_BINDIR[$name]=$bindir
+  if [ -n "${CLAIMS_TEMPLATE:-}" ] && [ -z "$bindir" ]; then
     (cd /tmp && as_server cp -a "$CLAIMS_TEMPLATE" "$dir/data")
     perl "$CLAIMS_ROOT/scripts/new-system-identifier" "$dir/data"
   else
-    init_data "$dir"
+    init_data "$dir" "$bindir"
   fi
   {
     printf '%s\n' "listen_addresses = '127.0.0.1'" "unix_socket_directories = '$dir'" "lc_messages = 'C'" \
@@ -195,7 +197,7 @@ cluster_log() { as_server cat "${CLUSTER_DIR[$1]}/log"; }
 # at the end of a pipe would wait for it.
 control() {
   local dir=${CLUSTER_DIR[$1]}
-  (cd /tmp && as_server "$CLAIMS_BINDIR/pg_ctl" "${@:2}" ${CLAIMS_POSTGRES:+-p "$CLAIMS_POSTGRES"} -D "$dir/data" -l "$dir/log" \
+  (cd /tmp && as_server "${CLUSTER_BINDIR[$1]:-$CLAIMS_BINDIR}/pg_ctl" "${@:2}" ${CLAIMS_POSTGRES:+-p "$CLAIMS_POSTGRES"} -D "$dir/data" -l "$dir/log" \
       -o "-p ${CLUSTER_PORT[$1]:-}" -w -t 60 </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&-)
 }
 

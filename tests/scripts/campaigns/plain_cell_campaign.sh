@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Two cells without the extension, contrib/cell in its place: processes that save, recovery beside them every half second, and kills of
 # postmasters, backends and saving processes. First each way in which a save can end (plain_cell_endings.py). At the end every saved row has its claim, every claim its row, and no lease is left.
+# CELL_BINDIR names the bin directory of another PostgreSQL (13 or newer) for the cells.
 . "$(dirname "$0")/../cells.bash"
 
 python=$(for python in python3 /usr/bin/python3; do ! "$python" -c 'import psycopg' 2>/dev/null || { echo "$python"; break; }; done)
@@ -12,7 +13,7 @@ start_cluster shared --fast -c synchronous_commit=on -c log_min_messages=panic
 at shared 'CREATE EXTENSION claims'
 for number in 1 2; do
   at shared "CREATE ROLE cell$number LOGIN; SELECT claims.register_cell($number, 'cell$number')" >/dev/null
-  start_cluster "cell$number" --fast -c synchronous_commit=on -c log_min_messages=panic
+  start_cluster "cell$number" --fast --bindir "${CELL_BINDIR:-}" -c synchronous_commit=on -c log_min_messages=panic
   # The cell's role owns its schemas, and has no other right.
   at "cell$number" "CREATE ROLE app LOGIN"
   at "cell$number" "CREATE DATABASE app"
