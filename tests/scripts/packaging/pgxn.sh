@@ -8,7 +8,7 @@ zip=$("$CLAIMS_ROOT/scripts/pgxn" "$CLAIMS_TMP/out" 2>/dev/null)
 python3 -B -m zipfile -e "$zip" "$CLAIMS_TMP/unpacked"
 expect 'one folder, named as the file is' "$(ls "$CLAIMS_TMP/unpacked")" "$(basename "$zip" .zip)"
 cd "$CLAIMS_TMP/unpacked"/*
-for file in META.json Makefile README.md LICENSE CHANGELOG.md Cargo.toml Cargo.lock claims.control scripts/build src/lib.rs; do
+for file in META.json Makefile README.md LICENSE CHANGELOG.md Cargo.toml Cargo.lock claims.control scripts/build build.rs src/lib.rs; do
   expect "$file is in it" "$(cmp "$file" "$CLAIMS_ROOT/$file" && echo same)" same
 done
 expect 'no build output is in it' "$(find . -name target -o -name '*.so' -o -name node_modules -o -name .git)" ''
