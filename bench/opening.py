@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the opening of RESULTS.md, and its plot, from the tables of RESULTS.md: what a user asks, and what it would be without this extension.
+"""Writes the opening of RESULTS.md, and its plot, from the tables of RESULTS.md: what a user asks, what it would be without this extension, and what
+was missed before.
 
     opening.py              writes both anew; it measures nothing
     opening.py FILE         prints the opening that the tables of FILE call for, if FILE has another one
@@ -9,6 +10,8 @@ run.py calls renew() whenever it has written tables. A row whose numbers are not
 import re
 import sys
 from pathlib import Path
+
+import misses
 
 HERE = Path(__file__).resolve().parent
 PLOT = HERE / "results.svg"
@@ -83,7 +86,7 @@ def opening(text):
     size = [results.number("Size", "Bytes a claim", "10000000", column) for column in ("table", "names", "sources")]
     if all(size):
         lines.append(f"| bytes a name, table and indexes | {sum(size):.0f} bytes | | | among ten million |")
-    return "\n".join([TITLE, "", TEXT, *lines, "", LETTERS]), rows
+    return "\n".join([TITLE, "", TEXT, *lines, "", LETTERS, misses.table(results)]), rows
 
 
 def plot(rows):
