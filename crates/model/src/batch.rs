@@ -12,6 +12,9 @@ use claims_json::Tokens;
 /// The largest number of alternatives in one call of `begin_first`. The index of the chosen one is stored in a byte.
 pub const MAX_ALTERNATIVES: usize = 100;
 
+/// The lists of a batch.
+const LISTS: [JsonPath; 2] = [JsonPath::Argument("create_records"), JsonPath::Argument("destroy_records")];
+
 /// A checked batch, in the order of the request. A bucket in both lists is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch<'a> {
@@ -33,7 +36,7 @@ impl<'a> Batch<'a> {
         if creates.is_empty() && destroys.is_empty() {
             return Err(BadInput::new("create_records", Problem::EmptyBatch));
         }
-        Batch::of(creates, destroys, ["create_records", "destroy_records"])
+        Batch::of(creates, destroys, LISTS)
     }
 
     /// Reads the alternatives of `begin_first`: 1 to [`MAX_ALTERNATIVES`] batches, each with the form and limits of a
@@ -53,20 +56,19 @@ impl<'a> Batch<'a> {
             if creates.is_empty() && destroys.is_empty() {
                 return Err(BadInput::new(path, Problem::EmptyBatch));
             }
-            let lists = ["create_records", "destroy_records"].map(|list| JsonPath::Key(path, list).to_string());
-            Batch::of(creates, destroys, [&lists[0], &lists[1]])
+            Batch::of(creates, destroys, ["create_records", "destroy_records"].map(|list| JsonPath::Key(path, list)))
         })
     }
 
     /// Builds a batch of claims and destroys that were not read from JSON. No list may name a bucket twice.
     pub fn of_lists(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>) -> Result<Self, BadInput> {
-        Batch::of(creates, destroys, ["create_records", "destroy_records"])
+        Batch::of(creates, destroys, LISTS)
     }
 
     /// Builds a batch of two lists that passed their own checks. `lists` has their names for messages.
-    fn of(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>, lists: [&str; 2]) -> Result<Self, BadInput> {
-        refuse_duplicates(lists[0], creates.iter().map(|claim| &claim.bucket))?;
-        refuse_duplicates(lists[1], destroys.iter().map(|destroy| &destroy.bucket))?;
+    fn of(creates: Vec<Claim<'a>>, destroys: Vec<Destroy<'a>>, lists: [JsonPath; 2]) -> Result<Self, BadInput> {
+        refuse_duplicates(&lists[0], creates.iter().map(|claim| &claim.bucket))?;
+        refuse_duplicates(&lists[1], destroys.iter().map(|destroy| &destroy.bucket))?;
         let destroyed = if creates.is_empty() { HashSet::new() } else { destroyed_buckets(&destroys) };
         let replaces = creates.iter().map(|claim| destroyed.contains(&claim.bucket)).collect();
         Ok(Batch { creates, destroys, replaces })
@@ -253,12 +255,18 @@ pub fn expected_records<'a>(
     };
     let claims =
         reader::list(tokens, &JsonPath::Argument(argument), within, |tokens, path| reader::claim(tokens, path, types))?;
-    refuse_duplicates(argument, claims.iter().map(|claim| &claim.bucket))?;
+    refuse_duplicates(&JsonPath::Argument(argument), claims.iter().map(|claim| &claim.bucket))?;
     Ok(claims)
 }
 
 /// Refuses a list that names a bucket twice.
-fn refuse_duplicates<'b, 'a: 'b>(list: &str, buckets: impl Iterator<Item = &'b Bucket<'a>>) -> Result<(), BadInput> {
+fn refuse_duplicates<'b, 'a: 'b>(
+    list: &JsonPath,
+    buckets: impl ExactSizeIterator<Item = &'b Bucket<'a>>,
+) -> Result<(), BadInput> {
+    if buckets.len() < 2 {
+        return Ok(());
+    }
     let mut positions: Vec<_> = buckets.enumerate().map(|(at, bucket)| (bucket, at)).collect();
     // Among equal buckets the sort preserves the order of the request.
     positions.sort_unstable();

@@ -89,23 +89,32 @@ pub fn claim_form<'a>(claim: &'a Claim, types: &'a Types) -> ClaimForm<'a> {
 
 /// Returns the text by which requests are compared. It has the names that types had first, and canonical forms only.
 pub fn compared_text(batch: &Batch, lasting_types: &Types) -> String {
-    let types = lasting_types;
-    let mut json = String::from(r#"{"create_records":"#);
+    let mut json = String::new();
+    push_compared_text(&mut json, batch, lasting_types);
+    json
+}
+
+/// Appends [`compared_text`] of a batch.
+pub fn push_compared_text(json: &mut String, batch: &Batch, types: &Types) {
+    json.reserve(TEXT_BYTES * (batch.records() + 1));
+    json.push_str(r#"{"create_records":"#);
     let creates = batch.creates.iter();
     push_records(
-        &mut json,
+        json,
         creates.map(|Claim { bucket, subject, source, .. }| json_record(types, bucket, Some(subject), Some(source))),
     );
     json.push_str(r#","destroy_records":"#);
     let destroys = batch.destroys.iter();
     push_records(
-        &mut json,
+        json,
         destroys
             .map(|Destroy { bucket, subject, source }| json_record(types, bucket, subject.as_ref(), source.as_ref())),
     );
     json.push('}');
-    json
 }
+
+/// The bytes that most records have as text.
+const TEXT_BYTES: usize = 192;
 
 fn json_record<'a>(
     types: &'a Types,

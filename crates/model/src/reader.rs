@@ -214,15 +214,15 @@ fn reference<'a>(
     allowed: &'static str,
 ) -> Result<Reference<'a>, BadInput> {
     let mut type_id = None;
-    let mut found: Option<(String, Cow<'a, str>)> = None;
+    let mut found: Option<(&'a str, Cow<'a, str>)> = None;
     object(tokens, path, |tokens, key, at| {
         match key {
             "type" => type_id = Some(id::type_id(tokens.next(), kind, types, at)?),
             _ if id_keys.contains(&key) => {
                 if let Some((first, _)) = &found {
-                    return Err(BadInput::new(at, Problem::TwoSpellings { first: first.clone() }));
+                    return Err(BadInput::new(at, Problem::TwoSpellings { first: (*first).to_owned() }));
                 }
-                found = Some((key.to_owned(), id::record_id(tokens.next(), at)?));
+                found = Some((key, id::record_id(tokens.next(), at)?));
             }
             _ => return Err(BadInput::new(at, Problem::UnknownKey { allowed })),
         }

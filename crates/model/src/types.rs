@@ -1,7 +1,7 @@
 //! The type tables: names for people, numbers for rows.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use claims_names::{Confusables, NameProblem, Profile};
@@ -36,8 +36,8 @@ pub const UNSPECIFIED: i32 = 0;
 #[derive(Debug, Default, Clone)]
 pub struct TypeTable {
     ids: HashMap<Arc<str>, i32>,
-    shown: HashMap<i32, Arc<str>>,
-    first: HashMap<i32, Arc<str>>,
+    shown: BTreeMap<i32, Arc<str>>,
+    first: BTreeMap<i32, Arc<str>>,
 }
 
 impl TypeTable {

@@ -7,7 +7,6 @@ use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use super::image::{HEADER, Image};
 use super::jsonb_reader::JsonbTokens;
-use super::memory::Memory;
 use super::numeric;
 use super::sql_type::{argument_of_type, type_in_sql};
 
@@ -35,30 +34,13 @@ impl Jsonb {
         unsafe { &raw mut (*value).root }
     }
 
-    /// # Safety
-    /// The jsonb is not toasted.
-    pub(super) unsafe fn copy_of(jsonb: *const pg_sys::Jsonb) -> Self {
-        // SAFETY: guaranteed by the caller.
-        Jsonb { value: Rc::new(unsafe { Image::of_varlena(pg_sys::Datum::from(jsonb)) }) }
-    }
-
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.value.as_ptr()
     }
 
-    /// Returns the value of a key, if this is an object that has it.
-    pub fn field(&self, key: &str) -> Option<Jsonb> {
-        let memory = Memory::new();
-        let length = i32::try_from(key.len()).ok()?;
-        // SAFETY: the root is a valid container, which is only read. The value that is found points into it, and is copied.
-        memory.with(|| unsafe {
-            let root = self.root();
-            if (*root).header & pg_sys::JB_FOBJECT == 0 {
-                return None;
-            }
-            let found = pg_sys::getKeyJsonValueFromContainer(root, key.as_ptr().cast(), length, std::ptr::null_mut());
-            (!found.is_null()).then(|| Jsonb::copy_of(pg_sys::JsonbValueToJsonb(found)))
-        })
+    /// Returns the array or object of a key, if this is an object that has one.
+    pub fn container(&self, key: &str) -> Option<Jsonb> {
+        self.tokens().container(key).map(Jsonb::of_content)
     }
 
     /// Returns the size of the value as text, and its nesting depth. A value of less than `unasked` bytes is not

@@ -50,15 +50,32 @@ impl<'a> JsonbTokens<'a> {
         JsonbTokens { root, open: Vec::new(), has_begun: false }
     }
 
-    /// Returns a word. Returns 0, an empty string's entry, where a damaged value has none.
-    fn word(&self, at: usize) -> u32 {
-        let word = self.root.get(at..at + WORD).and_then(|bytes| bytes.try_into().ok());
-        word.map_or(0, u32::from_ne_bytes)
+    /// Returns the bytes of the array or object of a key, if the root is an object that has one. They are a jsonb of their own, without the header.
+    pub(super) fn container(&self, key: &str) -> Option<&'a [u8]> {
+        let header = word(self.root, 0);
+        if header & JB_FOBJECT == 0 {
+            return None;
+        }
+        let count = ((header & JB_CMASK) as usize).min(self.root.len() / WORD);
+        let data = WORD + 2 * count * WORD;
+        let (mut end, mut wanted) = (0, None);
+        // The keys come first, and then their values in the same order.
+        for number in 0..2 * count {
+            let slot = slot(self.root, WORD, number, end);
+            end = slot.end;
+            if number < count && text(self.root, data, &slot) == key {
+                wanted = Some(count + number);
+            } else if wanted == Some(number) {
+                let aligned = data + slot.start.next_multiple_of(WORD);
+                return self.root.get(aligned..data + slot.end).filter(|_| slot.kind == JENTRY_ISCONTAINER);
+            }
+        }
+        None
     }
 
     /// Opens the container at a position. Returns its first token, or `None` for one that only wraps a scalar.
     fn begin(&mut self, at: usize) -> Option<Token<'a>> {
-        let header = self.word(at);
+        let header = word(self.root, at);
         let (count, is_object) = ((header & JB_CMASK) as usize, header & JB_FOBJECT != 0);
         // A damaged value has no more entries than words.
         let count = count.min(self.root.len() / WORD);
@@ -70,7 +87,7 @@ impl<'a> JsonbTokens<'a> {
         if is_object {
             // The values begin where the last key ends.
             for number in 0..count {
-                container.next_value = self.slot(&container, number, container.next_value).end;
+                container.next_value = slot(self.root, entries, number, container.next_value).end;
             }
         }
         self.open.push(container);
@@ -81,14 +98,6 @@ impl<'a> JsonbTokens<'a> {
         }
     }
 
-    /// Returns the bytes of an entry, which begin where those of the entry before end.
-    fn slot(&self, container: &Container, number: usize, start: usize) -> Slot {
-        let entry = self.word(container.entries + number * WORD);
-        let extent = (entry & JENTRY_OFFLENMASK) as usize;
-        let end = if entry & JENTRY_HAS_OFF != 0 { extent } else { start + extent };
-        Slot { kind: entry & JENTRY_TYPEMASK, start, end }
-    }
-
     fn step(&mut self, skips_nested: bool) -> Token<'a> {
         // An argument may have millions of tokens.
         pgrx::check_for_interrupts!();
@@ -96,27 +105,27 @@ impl<'a> JsonbTokens<'a> {
             self.has_begun = true;
             return self.begin(0).unwrap_or_else(|| self.step(skips_nested));
         }
-        let Some(mut container) = self.open.pop() else { return Token::Null };
+        let root = self.root;
+        let Some(container) = self.open.last_mut() else { return Token::Null };
+        let (data, is_object) = (container.data, container.is_object);
         if container.read == container.count {
-            return if container.is_object { Token::EndObject } else { Token::EndArray };
+            self.open.pop();
+            return if is_object { Token::EndObject } else { Token::EndArray };
         }
-        let data = container.data;
-        if container.is_object && !container.has_key {
-            let key = self.slot(&container, container.read, container.next_key);
+        if is_object && !container.has_key {
+            let key = slot(root, container.entries, container.read, container.next_key);
             (container.next_key, container.has_key) = (key.end, true);
-            self.open.push(container);
-            return Token::Key(self.text(data, &key));
+            return Token::Key(text(root, data, &key));
         }
-        let number = if container.is_object { container.count + container.read } else { container.read };
-        let value = self.slot(&container, number, container.next_value);
+        let number = if is_object { container.count + container.read } else { container.read };
+        let value = slot(root, container.entries, number, container.next_value);
         (container.next_value, container.has_key) = (value.end, false);
         container.read += 1;
-        self.open.push(container);
         let aligned = data + value.start.next_multiple_of(WORD);
         match value.kind {
-            JENTRY_ISSTRING => Token::Text(self.text(data, &value)),
+            JENTRY_ISSTRING => Token::Text(text(root, data, &value)),
             JENTRY_ISNUMERIC => {
-                Token::Number(self.root.get(aligned..data + value.end).map_or_else(String::new, numeric::print))
+                Token::Number(root.get(aligned..data + value.end).map_or_else(String::new, numeric::print))
             }
             JENTRY_ISBOOL_FALSE | JENTRY_ISBOOL_TRUE => Token::Bool,
             JENTRY_ISCONTAINER if skips_nested => Token::BeginObject,
@@ -124,12 +133,26 @@ impl<'a> JsonbTokens<'a> {
             _ => Token::Null,
         }
     }
+}
 
-    fn text(&self, data: usize, slot: &Slot) -> &'a str {
-        let bytes = self.root.get(data + slot.start..data + slot.end).unwrap_or_default();
-        // SAFETY: the bytes are UTF-8, as the database's encoding is.
-        unsafe { std::str::from_utf8_unchecked(bytes) }
-    }
+/// Returns a word of a container. Returns 0, an empty string's entry, where a damaged value has none.
+fn word(root: &[u8], at: usize) -> u32 {
+    let word = root.get(at..at + WORD).and_then(|bytes| bytes.try_into().ok());
+    word.map_or(0, u32::from_ne_bytes)
+}
+
+/// Returns the bytes of an entry, which begin where those of the entry before end.
+fn slot(root: &[u8], entries: usize, number: usize, start: usize) -> Slot {
+    let entry = word(root, entries + number * WORD);
+    let extent = (entry & JENTRY_OFFLENMASK) as usize;
+    let end = if entry & JENTRY_HAS_OFF != 0 { extent } else { start + extent };
+    Slot { kind: entry & JENTRY_TYPEMASK, start, end }
+}
+
+fn text<'a>(root: &'a [u8], data: usize, slot: &Slot) -> &'a str {
+    let bytes = root.get(data + slot.start..data + slot.end).unwrap_or_default();
+    // SAFETY: the bytes are UTF-8, as the database's encoding is.
+    unsafe { std::str::from_utf8_unchecked(bytes) }
 }
 
 impl<'a> Tokens<'a> for JsonbTokens<'a> {

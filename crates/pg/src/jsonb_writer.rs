@@ -22,6 +22,9 @@ struct JsonbWriter<'t> {
     texts: PhantomData<&'t str>,
 }
 
+/// The bytes of most payloads.
+const USUAL_BYTES: usize = 512;
+
 /// The position of one missing value. Writing the value consumes it, so exactly one is written.
 pub struct MissingValue<'w, 't>(&'w mut JsonbWriter<'t>);
 
@@ -38,7 +41,9 @@ pub type Field<'f, 't> = (&'static str, &'f dyn Fn(MissingValue<'_, 't>) -> Writ
 impl Jsonb {
     /// Builds an object with these fields, in jsonb's order of keys: by length, then bytewise.
     pub fn object<'t>(fields: &[Field<'_, 't>]) -> Result<Jsonb, TooLarge> {
-        let mut writer = JsonbWriter { bytes: vec![0; HEADER], texts: PhantomData };
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        bytes.extend([0; HEADER]);
+        let mut writer = JsonbWriter { bytes, texts: PhantomData };
         writer.write_object(fields);
         // No number in an entry is larger than that of all bytes.
         if writer.bytes.len() > JENTRY_OFFLENMASK as usize {

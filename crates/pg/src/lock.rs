@@ -36,13 +36,13 @@ pub fn table(table: pg_sys::Oid, strength: Strength) {
 
 /// Locks tables of schema `claims` ROW EXCLUSIVE until the (sub)transaction ends, without waiting. Returns false if
 /// another transaction has a conflicting lock on one of them.
-pub fn for_writing(tables: &[&CStr]) -> bool {
+pub fn for_writing(tables: &[&'static CStr]) -> bool {
     tables.iter().all(|table| lock_at_once(table, pg_sys::RowExclusiveLock))
 }
 
 /// Locks a table of schema `claims` ROW SHARE until the (sub)transaction ends, without waiting. Returns false if
 /// another transaction has a conflicting lock.
-pub fn conditionally_shared(table: &CStr) -> bool {
+pub fn conditionally_shared(table: &'static CStr) -> bool {
     lock_at_once(table, pg_sys::RowShareLock)
 }
 
@@ -66,7 +66,7 @@ pub fn exclusively(table: &CStr) {
 
 /// Locks a table of schema `claims` without waiting. Returns true if there is no such table: the statement that uses it
 /// will raise the error.
-fn lock_at_once(table: &CStr, mode: u32) -> bool {
+fn lock_at_once(table: &'static CStr, mode: u32) -> bool {
     // SAFETY: locks a number, which need not be a table any more.
-    table::number(table).is_none_or(|table| unsafe { pg_sys::ConditionalLockRelationOid(table, mode as _) })
+    table::known_number(table).is_none_or(|table| unsafe { pg_sys::ConditionalLockRelationOid(table, mode as _) })
 }

@@ -1,16 +1,17 @@
 //! Reads tables of schema `claims` without a statement. It reads small ones completely: in a session's first call
 //! planning a statement takes longer than reading all rows.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
 use super::altered::{self, Altered};
+use super::cache::{self, Freshness};
+use super::compatibility;
 use super::text::{c_text, char_byte};
 use super::tuple::{attribute, is_named, width};
 use super::value::Column;
-use super::{cache, compatibility};
 
 pub struct TableRow {
     slot: *mut pg_sys::TupleTableSlot,
@@ -127,6 +128,30 @@ pub fn number(table: &CStr) -> Option<pg_sys::Oid> {
         pg_sys::get_relname_relid(table.as_ptr(), schema)
     };
     (number != pg_sys::InvalidOid).then_some(number)
+}
+
+thread_local! {
+    /// The results of [`known_number`], each for as long as its table does not change.
+    static NUMBERS: RefCell<Vec<(&'static CStr, pg_sys::Oid, Freshness)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Like [`number`], for the tables that every begin and every settlement locks. It remembers them: looking up both names takes longer than
+/// taking the lock.
+pub(super) fn known_number(table: &'static CStr) -> Option<pg_sys::Oid> {
+    NUMBERS.with_borrow_mut(|numbers| {
+        // Dropping or renaming a table is a change.
+        numbers.retain(|(_, _, fresh)| fresh.is_fresh());
+        let known = numbers.iter().find(|(name, ..)| *name == table).map(|(_, number, _)| *number);
+        known.or_else(|| {
+            let found = number(table)?;
+            let fresh = Freshness::of(found);
+            // A change that arrived before the flag was there has not cleared it.
+            if number(table) == Some(found) {
+                numbers.push((table, found, fresh));
+            }
+            Some(found)
+        })
+    })
 }
 
 /// Returns the number of a table of schema `claims` whose name is known only at run time, or `None` if there is none.

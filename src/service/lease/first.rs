@@ -4,10 +4,8 @@
 //! For several batches, one probe of all their buckets finds those that are visibly taken, and no attempt is made for these. The
 //! probe decides nothing else.
 
-use std::borrow::Cow;
-
 use claims_model::conflict::{self, reason_for};
-use claims_model::payload::{compared_text, request_digest};
+use claims_model::payload::{push_compared_text, request_digest};
 use claims_model::{Batch, Bucket, Claim, Conflict, Op};
 use uuid::Uuid;
 
@@ -55,17 +53,18 @@ impl<'b> Alternatives<'b> {
     /// names, and even if a type was renamed between the two calls. `skip_missing` belongs to the request: a caller that wants all its
     /// destroys must not get a lease that has skipped some.
     pub fn digest(&self, catalog: &Catalog, cell_xid: Option<Xid8>) -> [u8; 32] {
-        let texts = self.batches.iter().map(|batch| compared_text(batch, catalog.lasting_types()));
-        let texts: Vec<_> = texts.collect();
-        let cell_xid = cell_xid.map(|xid| xid.0);
-        let mut compared = match texts.as_slice() {
-            [only] if !self.are_numbered => Cow::from(only),
-            several => Cow::from(format!("[{}]", several.join(","))),
-        };
-        if self.skip_missing {
-            compared += "skip_missing";
+        let mut compared = String::new();
+        let (before, after) = if self.are_numbered { ("[", "]") } else { ("", "") };
+        compared.push_str(before);
+        for (at, batch) in self.batches.iter().enumerate() {
+            compared.push_str(if at == 0 { "" } else { "," });
+            push_compared_text(&mut compared, batch, catalog.lasting_types());
         }
-        request_digest(&compared, cell_xid)
+        compared.push_str(after);
+        if self.skip_missing {
+            compared.push_str("skip_missing");
+        }
+        request_digest(&compared, cell_xid.map(|xid| xid.0))
     }
 }
 

@@ -77,7 +77,6 @@ impl From<String> for Difference {
 
 /// Where a table has the columns and indexes of its layout.
 pub(super) struct Shape {
-    pub relation: pg_sys::Oid,
     /// The number of each column, from 1, in the order of the layout.
     pub columns: Vec<usize>,
     /// The indexes in the order of the layout.
@@ -87,7 +86,6 @@ pub(super) struct Shape {
 }
 
 /// A comparison, valid until the table changes.
-#[derive(Clone)]
 struct Compared {
     layout: &'static CStr,
     relation: pg_sys::Oid,
@@ -99,15 +97,16 @@ thread_local! {
     static COMPARED: RefCell<Vec<Compared>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns the last comparison with a layout, if the relation has not changed since.
-fn last_comparison(layout: &Layout) -> Option<Compared> {
-    let is_valid = |compared: &&Compared| compared.layout == layout.name && compared.fresh.is_fresh();
-    COMPARED.with_borrow(|all| all.iter().find(is_valid).cloned())
+/// Reads the last comparison with a layout, if the relation has not changed since.
+fn last_comparison<T>(layout: &Layout, read: impl FnOnce(&Compared) -> Option<T>) -> Option<T> {
+    // Each layout has one name, so the place of the name identifies it.
+    let is_valid = |compared: &&Compared| std::ptr::eq(compared.layout, layout.name) && compared.fresh.is_fresh();
+    COMPARED.with_borrow(|all| all.iter().find(is_valid).and_then(read))
 }
 
 /// Returns the relation that had the layout when it was compared last, if it has not changed since.
-pub(super) fn known(layout: &Layout) -> Option<Rc<Shape>> {
-    last_comparison(layout)?.result.ok()
+pub(super) fn known(layout: &Layout) -> Option<pg_sys::Oid> {
+    last_comparison(layout, |last| last.result.is_ok().then_some(last.relation))
 }
 
 /// Compares an open, locked table with its layout. Compares again only if the table has changed.
@@ -117,14 +116,14 @@ pub(super) fn known(layout: &Layout) -> Option<Rc<Shape>> {
 pub(super) unsafe fn compare(layout: &Layout, relation: pg_sys::Relation) -> Result<Rc<Shape>, Rc<Difference>> {
     // SAFETY: guaranteed by the caller.
     let oid = unsafe { (*relation).rd_id };
-    if let Some(last) = last_comparison(layout).filter(|last| last.relation == oid) {
-        return last.result;
+    if let Some(result) = last_comparison(layout, |last| (last.relation == oid).then(|| last.result.clone())) {
+        return result;
     }
     let fresh = Freshness::of(oid);
     // SAFETY: guaranteed by the caller.
     let result = unsafe { shape(layout, relation) }.map(Rc::new).map_err(Rc::new);
     COMPARED.with_borrow_mut(|all| {
-        all.retain(|compared| compared.layout != layout.name);
+        all.retain(|compared| !std::ptr::eq(compared.layout, layout.name));
         all.push(Compared { layout: layout.name, relation: oid, fresh, result: result.clone() });
     });
     result
@@ -140,7 +139,7 @@ unsafe fn shape(layout: &Layout, relation: pg_sys::Relation) -> Result<Shape, Di
         let indexes = indexes(layout, relation, &columns)?;
         let identity = layout.columns.iter().position(|column| column.identity != Identity::No);
         let sequence = identity.map(|at| sequence::of_column(relation, columns[at]));
-        Ok(Shape { relation: (*relation).rd_id, columns, indexes, sequence })
+        Ok(Shape { columns, indexes, sequence })
     }
 }
 

@@ -25,7 +25,9 @@ pub struct Position(pub(super) pg_sys::ItemPointerData);
 /// A scan of the unique index of a table.
 pub struct KeyScan<'t> {
     table: &'t Table,
-    scan: pg_sys::IndexScanDesc,
+    snapshot: pg_sys::Snapshot,
+    /// Begun for the first key that is searched. Where all rows are at the positions that the caller remembers, that is none.
+    scan: OnceCell<pg_sys::IndexScanDesc>,
     slot: *mut pg_sys::TupleTableSlot,
     /// The number of pages of the table when it was first asked for.
     pages: OnceCell<pg_sys::BlockNumber>,
@@ -36,7 +38,6 @@ impl Table {
     /// row can be read.
     pub fn look_up<T>(&self, reading: Reading, body: impl FnOnce(&mut KeyScan) -> T) -> T {
         self.must_be_usable();
-        let columns = i32::try_from(self.layout.indexes[0].keys.len()).unwrap_or(0);
         // SAFETY: the snapshot is active until the scan has ended. After an error, the end of the (sub)transaction releases scan,
         // slot and snapshot.
         unsafe {
@@ -50,10 +51,12 @@ impl Table {
             };
             pg_sys::PushActiveSnapshot(snapshot);
             let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
-            let scan = begin_scan(self.relation, self.unique, pg_sys::GetActiveSnapshot(), columns);
-            let mut keys = KeyScan { table: self, scan, slot, pages: OnceCell::new() };
+            let snapshot = pg_sys::GetActiveSnapshot();
+            let mut keys = KeyScan { table: self, snapshot, scan: OnceCell::new(), slot, pages: OnceCell::new() };
             let result = body(&mut keys);
-            pg_sys::index_endscan(scan);
+            if let Some(scan) = keys.scan.into_inner() {
+                pg_sys::index_endscan(scan);
+            }
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             pg_sys::PopActiveSnapshot();
             result
@@ -84,18 +87,25 @@ impl KeyScan<'_> {
         if position.is_some_and(|at| self.read(at) && self.has_key(&mut conditions) && is_wanted(&row)) {
             return Some(row);
         }
+        let (scan, count) = (self.scan(), i32::try_from(N).unwrap_or(0));
         // SAFETY: the conditions are copied; their values are in memory that lives as long as the caller's.
-        unsafe {
-            let count = i32::try_from(N).unwrap_or(0);
-            pg_sys::index_rescan(self.scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0);
-        }
+        unsafe { pg_sys::index_rescan(scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0) };
         // SAFETY: the scan is open, and the slot is of the table's kind.
-        while unsafe { pg_sys::index_getnext_slot(self.scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) } {
+        while unsafe { pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot) } {
             if is_wanted(&row) {
                 return Some(row);
             }
         }
         None
+    }
+
+    /// Returns the scan of the index.
+    fn scan(&self) -> pg_sys::IndexScanDesc {
+        let Table { relation, unique, layout, .. } = *self.table;
+        let columns = i32::try_from(layout.indexes[0].keys.len()).unwrap_or(0);
+        // SAFETY: table and index are open, and the snapshot is active until the scan has ended. The memory is that of the slots.
+        let begin = || self.table.with_memory(|| unsafe { begin_scan(relation, unique, self.snapshot, columns) });
+        *self.scan.get_or_init(begin)
     }
 
     /// Returns the conditions that the columns of the index are equal to the values of a key.
@@ -121,12 +131,7 @@ impl KeyScan<'_> {
             });
             pg_sys::ExecClearTuple(self.slot);
             pgrx::itemptr::item_pointer_get_block_number(&raw const tid) < pages
-                && pg_sys::table_tuple_fetch_row_version(
-                    self.table.relation,
-                    &raw mut tid,
-                    pg_sys::GetActiveSnapshot(),
-                    self.slot,
-                )
+                && pg_sys::table_tuple_fetch_row_version(self.table.relation, &raw mut tid, self.snapshot, self.slot)
         }
     }
 

@@ -19,6 +19,11 @@ const WRITING: pg_sys::LOCKMODE = pg_sys::RowExclusiveLock as pg_sys::LOCKMODE;
 const READING: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
 const NO_LOCK: pg_sys::LOCKMODE = pg_sys::NoLock as pg_sys::LOCKMODE;
 
+// The binding of pgrx prepares for an error, which this function never raises, and every use of a table calls it.
+unsafe extern "C-unwind" {
+    fn GetCurrentSubTransactionId() -> pg_sys::SubTransactionId;
+}
+
 /// A table that has its layout. It can be used in the subtransaction in which it was opened.
 pub struct Table {
     pub(super) relation: pg_sys::Relation,
@@ -89,13 +94,12 @@ impl Table {
         // SAFETY: relations that were opened are closed here or by `close`; those that were dropped are NULL. The comparison
         // uses a locked relation.
         unsafe {
-            let mut oid = known(layout).map(|shape| shape.relation);
+            let mut oid = known(layout);
             let relation = loop {
                 let number = oid.or_else(|| table::number(layout.name))?;
                 let relation = pg_sys::try_relation_open(number, lock);
                 // The lock has processed the invalidation messages: the table may have been replaced by another one.
-                let is_current = known(layout).is_some_and(|shape| shape.relation == number)
-                    || table::number(layout.name) == Some(number);
+                let is_current = known(layout) == Some(number) || table::number(layout.name) == Some(number);
                 match (relation.is_null(), is_current) {
                     (false, true) => break relation,
                     (false, false) => pg_sys::relation_close(relation, lock),
@@ -128,7 +132,7 @@ impl Table {
                 written: OnceCell::new(),
                 locked: OnceCell::new(),
                 context: pg_sys::CurrentMemoryContext,
-                subtransaction: pg_sys::GetCurrentSubTransactionId(),
+                subtransaction: GetCurrentSubTransactionId(),
                 lock,
                 not_send: PhantomData,
             })
@@ -154,8 +158,8 @@ impl Table {
     /// The relations and slots belong to the subtransaction in which they were opened, and only a call in the same one may
     /// use them or open more.
     pub(super) fn must_be_usable(&self) {
-        // SAFETY: reads a backend variable.
-        let now = unsafe { pg_sys::GetCurrentSubTransactionId() };
+        // SAFETY: reads a backend variable, and raises no error.
+        let now = unsafe { GetCurrentSubTransactionId() };
         assert!(now == self.subtransaction, "table is used in another subtransaction");
     }
 
@@ -218,7 +222,7 @@ impl Row<'_> {
     }
 }
 
-/// Returns a column of the row in a slot, by its number from 1; `None` is NULL. Deforms the row up to the column.
+/// Returns a column of the row in a slot, by its number from 1; `None` is NULL. Deforms the whole row, because the next columns are read, too.
 ///
 /// # Safety
 /// The slot holds a row that has the column. The value lives as long as the row is there.
@@ -226,7 +230,7 @@ pub(super) unsafe fn column_of(slot: *mut pg_sys::TupleTableSlot, number: usize)
     // SAFETY: guaranteed by the caller.
     unsafe {
         if usize::try_from((*slot).tts_nvalid).unwrap_or(0) < number {
-            pg_sys::slot_getsomeattrs_int(slot, std::ffi::c_int::try_from(number).unwrap_or(0));
+            pg_sys::slot_getsomeattrs_int(slot, (*(*slot).tts_tupleDescriptor).natts);
         }
         (!*(*slot).tts_isnull.add(number - 1)).then(|| *(*slot).tts_values.add(number - 1))
     }

@@ -213,9 +213,18 @@ impl Table {
         }
     }
 
+    /// Deletes a row, if nobody has locked it, this transaction included, and nobody else has written it. Never waits.
+    pub fn delete_if_free(&self, row: &Row) -> Changed {
+        self.delete_row(row, false)
+    }
+
     /// Deletes a row. The caller has locked it, or knows that no other transaction writes it: otherwise this waits up to the
     /// lock timeout.
     pub fn delete(&self, row: &Row) -> Changed {
+        self.delete_row(row, true)
+    }
+
+    fn delete_row(&self, row: &Row, waits: bool) -> Changed {
         self.must_be_writable();
         self.must_have(row);
         let mut failure = pg_sys::TM_FailureData::default();
@@ -229,7 +238,7 @@ impl Table {
                 pg_sys::GetCurrentCommandId(true),
                 pg_sys::GetActiveSnapshot(),
                 std::ptr::null_mut(),
-                true,
+                waits,
                 &raw mut failure,
                 false,
             ))

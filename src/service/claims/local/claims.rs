@@ -3,48 +3,30 @@
 use std::collections::{HashMap, HashSet};
 
 use claims_model::attribution::Attribution;
-use claims_model::{Bucket, Claim, Destroy, NOBODY, Reference};
+use claims_model::{Bucket, Claim, Destroy, NOBODY};
 use uuid::Uuid;
 
 use super::positions::{self, RowKey};
-use super::rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, replacement};
-use super::unleased;
+use super::rows::{EXTENSION_LOCK_TIMEOUT_MS, is_owned, key_of, new_row, reference, replacement};
+use super::{standing, unleased};
 use crate::kernel::direct;
 use crate::kernel::direct::layouts::{CLAIMS, LEASES, claim};
 use crate::kernel::tables::Local;
 use crate::service::claims::StoredOwner;
-use crate::service::claims::buckets::{BucketRow, NewClaims, values_by_type};
+use crate::service::claims::buckets::{BucketRow, NewClaims};
 use crate::service::claims::kept;
 use crate::service::claims::leases::NewLease;
-use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor, KEPT_BACK, ToKeep, kept_back};
+use crate::service::claims::rows::{ACTIVE, EndedLeases, FoundClaim, HeldFor, KEPT_BACK, ToKeep};
 use crate::service::claims::statements::{self as shared, ClaimOrigin};
 use crate::service::claims::tables::{ClaimTables, KeyExists, Locks, RowsToInsert};
 use pg::clock::Moment;
 use pg::direct::{Changed, Conflict, Position, Reading, Row as StoredRow, RowLock, Table};
 use pg::jsonb::Jsonb;
-use pg::query::{query, record};
+use pg::query::query;
 use pg::settings::LockWaits;
 use pg::spi::{Connection, Value};
 use pg::xact::Surroundings;
 use pg::xid8::Xid8;
-
-record! {
-    /// A claim on a bucket.
-    struct StandingRow {
-        bucket_value: String,
-        subject_type: i32,
-        subject_id: String,
-        source_type: i32,
-        source_id: String,
-        cell_id: i64,
-        is_active: bool,
-        held_since: Option<Moment>,
-        other_cell_id: Option<i64>,
-        given_up_by: Option<i64>,
-        available_at: Option<Moment>,
-        reclaiming_cell: Option<i64>,
-    }
-}
 
 /// Adds claims of a cell that no lease holds, in the order of the arrays.
 macro_rules! add {
@@ -71,24 +53,6 @@ query! {
     ) = [Statement]
         "INSERT INTO claims.claim_leases (uuid, creator_id, created_at, updated_at, payload, request_digest, cell_xid, context, cell_role)
          VALUES (:uuid, :cell_id, :at, :at, :payload, :request_digest, :cell_xid, :context, :cell_role)";
-    /// Returns the claims on buckets. It takes no locks: a claim that is only reported must not be locked. A claim that a transfer holds is
-    /// at the cell in the transfer's row.
-    fn standing_on(bucket_type: i32, bucket_values: &[&str]) -> Vec<StandingRow> = [Latest]
-        "SELECT c.bucket_value, c.subject_type, c.subject_id, c.source_type, c.source_id,
-                CASE WHEN c.status = 4
-                     THEN coalesce((SELECT t.cell_id FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid), c.creator_id)
-                     ELSE c.creator_id END AS cell_id,
-                c.status = 1 AS is_active,
-                CASE WHEN c.status = 4 THEN (SELECT t.created_at FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid)
-                     ELSE (SELECT l.created_at FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid) END AS held_since,
-                CASE WHEN c.status = 4
-                     THEN (SELECT CASE t.cell_id WHEN t.from_cell THEN t.to_cell ELSE t.from_cell END
-                             FROM claims.cell_transfers t WHERE t.transfer_uuid = c.lease_uuid) END AS other_cell_id,
-                c.given_up_by, c.available_at,
-                CASE WHEN c.status = 6
-                     THEN coalesce((SELECT l.creator_id FROM claims.claim_leases l WHERE l.uuid = c.lease_uuid), -1) END AS reclaiming_cell
-           FROM claims.claims c
-          WHERE c.bucket_value = ANY (:bucket_values) AND c.bucket_type = :bucket_type";
 }
 
 /// Inserts the lease and its creates, in bucket order. Returns the number of claims. An existing bucket is a unique violation. A row that
@@ -118,22 +82,7 @@ pub fn add(connection: &Connection, cell_id: i64, claims: &[&Claim]) -> usize {
 
 impl ClaimTables for Local {
     fn standing(&self, connection: &Connection, buckets: &[&Bucket]) -> HashMap<Bucket<'static>, FoundClaim> {
-        let found = |bucket_type, row: StandingRow| {
-            let found = FoundClaim {
-                holder_cell_id: row.cell_id,
-                active: row.is_active,
-                subject: Reference { type_id: row.subject_type, id: row.subject_id.into() },
-                source: Reference { type_id: row.source_type, id: row.source_id.into() },
-                lease_made_at: row.held_since,
-                other_cell_id: row.other_cell_id,
-                kept: kept_back(row.given_up_by, row.available_at, row.reclaiming_cell),
-            };
-            (Bucket { bucket_type, value: row.bucket_value.into() }, found)
-        };
-        let of_type = |(bucket_type, values): (i32, Vec<&str>)| {
-            standing_on(connection, bucket_type, &values).into_iter().map(move |row| found(bucket_type, row))
-        };
-        values_by_type(buckets.iter().copied()).into_iter().flat_map(of_type).collect()
+        standing::on(connection, buckets)
     }
 
     /// Looks the claims up without a statement, because every audited settlement asks this.
@@ -366,10 +315,6 @@ fn change_where(
         })
     });
     changed.unwrap_or_else(|| (0, (0..buckets.len()).collect()))
-}
-
-fn reference(row: &StoredRow, type_id: usize, id: usize) -> Option<Reference<'static>> {
-    Some(Reference { type_id: row.get(type_id)?, id: row.get::<String>(id)?.into() })
 }
 
 fn at_positions<T: Copy>(items: &[T], positions: &[usize]) -> Vec<T> {

@@ -64,12 +64,8 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                     all.missing.push(*uuid);
                     continue;
                 };
-                if table.lock(&row, RowLock::Update) != Changed::Done {
-                    all.left.push(*uuid);
-                    continue;
-                }
                 let payload: Option<Jsonb> = row.get(lease::PAYLOAD);
-                let list = |key| payload.as_ref().and_then(|payload| payload.field(key));
+                let list = |key| payload.as_ref().and_then(|payload| payload.container(key));
                 let (context, cell_role) = (row.get(lease::CONTEXT), row.get(lease::CELL_ROLE));
                 let outcome = [
                     (*uuid).into(),
@@ -78,7 +74,12 @@ fn end_directly(leases: &[Uuid], ending: &LeaseEnding) -> Option<EndedDirectly> 
                     row.get::<Vec<u8>>(lease::REQUEST_DIGEST).as_deref().into(),
                     ending.at.into(),
                 ];
-                if table.delete(&row) != Changed::Done {
+                let mut deleted = table.delete_if_free(&row);
+                // The caller may have locked it before.
+                if deleted == Changed::Busy && table.lock(&row, RowLock::Update) == Changed::Done {
+                    deleted = table.delete(&row);
+                }
+                if deleted != Changed::Done {
                     all.left.push(*uuid);
                     continue;
                 }

@@ -7,4 +7,5 @@ mod leases;
 mod positions;
 mod rows;
 mod skeletons;
+mod standing;
 mod unleased;

@@ -70,6 +70,11 @@ fn is_meant(destroy: &Destroy, row: &StoredRow) -> bool {
         && is_it(&destroy.source, claim::SOURCE_TYPE, claim::SOURCE_ID)
 }
 
+/// Returns the subject or the source of a claim.
+pub fn reference(row: &StoredRow, type_id: usize, id: usize) -> Option<Reference<'static>> {
+    Some(Reference { type_id: row.get(type_id)?, id: row.get::<String>(id)?.into() })
+}
+
 /// Returns the key of a bucket in the unique index.
 pub fn key_of<'b>(bucket: &'b Bucket) -> [KeyValue<'b>; 2] {
     [KeyValue::Text(&bucket.value), KeyValue::Int4(bucket.bucket_type)]

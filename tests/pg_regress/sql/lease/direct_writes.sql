@@ -34,6 +34,15 @@ BEGIN;
 SELECT bucket_value FROM claims.get_record('ROUTES', 'a');
 SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('claims.claims'::regclass, 'claims.claims_bucket'::regclass);
 COMMIT;
+-- a begin locks the profiles in the table that has the name now, and not in the one that had it before
+BEGIN;
+SELECT claims.begin_update(1, t.creates('before'), lease_uuid => t.u(3010)) = t.u(3010);
+ALTER TABLE claims.bucket_types RENAME TO types_before;
+CREATE TABLE claims.bucket_types (LIKE claims.types_before INCLUDING ALL);
+INSERT INTO claims.bucket_types SELECT * FROM claims.types_before;
+SELECT claims.begin_update(1, t.creates('after'), lease_uuid => t.u(3011)) = t.u(3011);
+SELECT relation::regclass FROM pg_locks WHERE pid = pg_backend_pid() AND mode = 'RowShareLock' AND relation::regclass::text ~ 'types' ORDER BY 1;
+ROLLBACK;
 -- a read-only transaction writes nothing
 BEGIN READ ONLY;
 SELECT t.call($$SELECT claims.begin_update(1, t.creates('c'))$$);
