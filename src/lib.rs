@@ -81,5 +81,6 @@ pub extern "C-unwind" fn _PG_init() {
         service::waiters::HOOKS,
         shard_moves::HOOKS,
         on_node::membership::HOOKS,
+        pg::xact::HOOKS,
     ]);
 }

@@ -1,14 +1,17 @@
 //! The state of transactions.
 
-use std::ffi::c_char;
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
 
 use pgrx::pg_sys::XLogRecPtr;
 use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{IntoDatum, pg_sys};
 
 use super::clock::Moment;
 use super::settings::set_local;
 use super::spi::latest_snapshot;
+use super::transaction_end::Hooks;
 use super::xid8::Xid8;
 
 // The bindings of pgrx do not have this function.
@@ -155,9 +158,50 @@ pub fn durable_commit() -> &'static str {
     if callers == pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_REMOTE_APPLY as i32 { "remote_apply" } else { "on" }
 }
 
-/// Makes this transaction's commit not wait for the flush of WAL, unless something in it must ([`commit_durably`]).
+thread_local! {
+    static UNFLUSHED: Cell<Flushing> = const { Cell::new(Flushing::No) };
+}
+
+/// Whether the commit of this transaction waits for the flush of WAL.
+#[derive(Clone, Copy)]
+enum Flushing {
+    No,
+    Wanted,
+    /// The commit is running. It has the value of `synchronous_commit` before.
+    Committing(c_int),
+}
+
+/// The callbacks of [`commit_unflushed`]. They come after all others, which may need the session's own setting.
+pub const HOOKS: Hooks = Hooks { before_commit: before_unflushed, end: after_unflushed, ..Hooks::NONE };
+
+/// Makes this transaction's commit not wait for the flush of WAL, unless something in it must ([`commit_durably`]). It sets no
+/// setting, unless a savepoint may undo it: every save in automatic mode calls this, and the end of a transaction that has changed a
+/// setting looks at all of them.
 pub fn commit_unflushed() {
-    set_local(c"synchronous_commit", c"off");
+    // SAFETY: reads the state of this backend's transaction.
+    match unsafe { pg_sys::GetCurrentTransactionNestLevel() } {
+        1 => UNFLUSHED.set(Flushing::Wanted),
+        _ => set_local(c"synchronous_commit", c"off"),
+    }
+}
+
+fn before_unflushed() -> Result<(), ErrorReport> {
+    if let Flushing::Wanted = UNFLUSHED.get() {
+        // SAFETY: a variable of this process, which only the commit that begins now reads.
+        unsafe {
+            UNFLUSHED.set(Flushing::Committing(pg_sys::synchronous_commit));
+            pg_sys::synchronous_commit = pg_sys::SyncCommitLevel::SYNCHRONOUS_COMMIT_OFF as c_int;
+        }
+    }
+    Ok(())
+}
+
+/// Restores the setting before PostgreSQL restores the settings that the transaction has changed.
+fn after_unflushed() {
+    if let Flushing::Committing(before) = UNFLUSHED.replace(Flushing::No) {
+        // SAFETY: a variable of this process.
+        unsafe { pg_sys::synchronous_commit = before };
+    }
 }
 
 /// Makes this transaction one that has written, so that its commit waits for standbys even if it changes nothing.

@@ -7,7 +7,7 @@ use claims_model::{BadInput, Problem, Profile, UNICODE_VERSION, id};
 
 use super::errors::NamesError;
 use crate::kernel::error::ClaimsError;
-use crate::kernel::{arguments, catalog, tables};
+use crate::kernel::{access, arguments, catalog, tables};
 use pg::prelude::*;
 
 /// Returns the canonical form of a name. It runs no statement if the types are cached.
@@ -37,14 +37,15 @@ fn canonical_form(profile: &str, name: &str) -> Result<Option<String>, ErrorRepo
     Ok(arguments::profile_named(profile)?.canonical(name).ok().map(Cow::into_owned))
 }
 
-/// Raises an error unless the service compares names of these bucket types as the cell does. Cells call it at the service.
-#[pg_extern(schema = "claims", security_definer, stable)]
-#[search_path(pg_catalog, pg_temp)]
+/// Raises an error unless the service compares names of these bucket types as the cell does. Cells call it at the service. Every save
+/// calls it, so it runs with the caller's rights: PostgreSQL changes a role and two settings for a call of another function.
+#[pg_extern(schema = "claims", stable)]
 fn require_naming(
     unicode: Option<String>,
     bucket_types: Option<Vec<Option<String>>>,
     profiles: Option<Vec<Option<String>>>,
 ) -> Result<(), ErrorReport> {
+    access::refuse_restricted()?;
     Ok(compare(unicode, bucket_types, profiles)?)
 }
 
