@@ -4,10 +4,10 @@ use pgrx::datum::Interval;
 use uuid::Uuid;
 
 use crate::kernel::direct;
-use crate::kernel::direct::layouts::TRACKED_LEASES;
+use crate::kernel::direct::layouts::{FENCES, TRACKED_LEASES, tracked};
 use pg::clock::Moment;
-use pg::direct::Table;
-use pg::index::{self, KeyPart, KeyValue};
+use pg::direct::{Changed, Reading, Row, RowLock, Table};
+use pg::index::KeyValue;
 use pg::jsonb::Jsonb;
 use pg::query::{query, record};
 use pg::spi::Connection;
@@ -83,9 +83,7 @@ query! {
     fn fence_taken(leases: &[Uuid]) = [Statement]
         "WITH freed AS (DELETE FROM claims.cells_outstanding_leases WHERE uuid = ANY (:leases))
          INSERT INTO claims.lease_fences (lease_uuid) SELECT u FROM unnest(:leases) AS u ORDER BY u ON CONFLICT DO NOTHING";
-    /// Deletes tracked leases of some cells (`None`: of all), and those without a cell, and returns how many. A lease that another session is
-    /// deleting is skipped; one that it has deleted is no error under any isolation level.
-    pub fn forget(leases: &[Uuid], cells: Option<&[i64]>) -> usize = [LatestToWrite]
+    fn forget_rows(leases: &[Uuid], cells: Option<&[i64]>) -> usize = [LatestToWrite]
         "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases
                                      WHERE uuid = ANY (:leases) AND (:cells IS NULL OR cell_id IS NULL OR cell_id = ANY (:cells))
                                      ORDER BY uuid FOR UPDATE SKIP LOCKED)
@@ -134,6 +132,33 @@ query! {
           WHERE f.lease_uuid = old.lease_uuid AND NOT EXISTS (SELECT FROM alive WHERE alive.since <= f.fenced_at)";
 }
 
+/// Deletes tracked leases of some cells (`None`: of all), and those without a cell, and returns how many. A lease that another session is
+/// deleting is skipped; one that it has deleted is no error under any isolation level.
+pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -> usize {
+    forget_rows(connection, leases, cells)
+}
+
+/// Like [`forget`], for leases of one cell that this session has tracked and committed. It deletes their rows without a statement, because a
+/// session does this for each of its saves, in uuid order. Another session may have done so.
+pub fn forget_own(connection: &Connection, mut leases: Vec<Uuid>, cell_id: i64) {
+    leases.sort_unstable();
+    let forget = |[table]: [&Table; 1]| {
+        table.look_up(Reading::Latest, |rows| {
+            for lease in &leases {
+                let is_of_cell = |row: &Row| row.get::<i64>(tracked::CELL_ID) == Some(cell_id);
+                if let Some(row) = rows.find([KeyValue::Uuid(*lease)], is_of_cell)
+                    && table.lock(&row, RowLock::Update) == Changed::Done
+                {
+                    table.delete(&row);
+                }
+            }
+        });
+    };
+    if direct::open([&TRACKED_LEASES], forget).is_none() {
+        forget_rows(connection, &leases, Some(&[cell_id]));
+    }
+}
+
 /// Converts an xmin that was read as a number.
 fn xmin(printed: i64) -> u32 {
     u32::try_from(printed).unwrap_or(0)
@@ -154,8 +179,10 @@ pub fn track_new(connection: &Connection, lease: Uuid, cell_id: i64, service: &s
 /// Returns whether a lease is fenced: by a fence that is committed now, under every isolation level, or by this transaction. It reads
 /// the index without a statement, because every save asks this.
 pub fn is_fenced(connection: &Connection, lease: Uuid) -> bool {
-    let key = [KeyPart { column: c"lease_uuid", value: KeyValue::Uuid(lease) }];
-    index::is_there_now(c"lease_fences", &key).unwrap_or_else(|_| !fences(connection, &[lease]).is_empty())
+    let is_there = |[table]: [&Table; 1]| {
+        table.look_up(Reading::Latest, |rows| rows.find([KeyValue::Uuid(lease)], |_| true).is_some())
+    };
+    pg::direct::read([&FENCES], is_there).unwrap_or_else(|| !fences(connection, &[lease]).is_empty())
 }
 
 pub struct Fence {

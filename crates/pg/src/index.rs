@@ -139,23 +139,6 @@ pub fn find<T>(table: &CStr, key: &[KeyPart], convert: impl FnOnce(&TableRow) ->
     Ok(found)
 }
 
-/// Returns whether there is a row with this key that is committed now, whatever the isolation level, or that this
-/// transaction has written.
-pub fn is_there_now(table: &CStr, key: &[KeyPart]) -> Result<bool, Unusable> {
-    let mut found = false;
-    // SAFETY: the snapshot is active during the scan. After an error the end of the (sub)transaction pops it.
-    unsafe {
-        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-        let scanned = scan((table, Reach::Here), key, KeyColumns::All, pg_sys::GetActiveSnapshot(), |_| {
-            found = true;
-            false
-        });
-        pg_sys::PopActiveSnapshot();
-        scanned?;
-    }
-    Ok(found)
-}
-
 /// The number of attempts to find the index. While REINDEX CONCURRENTLY exchanges the index, the new one may be visible
 /// before it is valid, and the old one when it no longer is.
 const ATTEMPTS: usize = 5;

@@ -176,7 +176,7 @@ fn forget_settled(connection: &Connection, cell_id: i64) {
     }
     let settled = confirmed::to_forget(cell_id);
     if !settled.is_empty() {
-        tracked::forget(connection, &settled, Some(&[cell_id]));
+        tracked::forget_own(connection, settled, cell_id);
     }
 }
 

@@ -206,6 +206,11 @@ pub static AUDIT_LOG: Layout = Layout {
     may_have_more_indexes: true,
 };
 
+/// Columns of tracked leases, by their positions in [`TRACKED_LEASES`].
+pub mod tracked {
+    pub const CELL_ID: usize = 3;
+}
+
 /// The tracked leases of a cell's database.
 pub static TRACKED_LEASES: Layout = Layout {
     name: c"cells_outstanding_leases",
@@ -218,4 +223,15 @@ pub static TRACKED_LEASES: Layout = Layout {
     ],
     indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0)] }],
     may_have_more_indexes: false,
+};
+
+/// The fences of a cell's database, which are only read without statements.
+pub static FENCES: Layout = Layout {
+    name: c"lease_fences",
+    columns: &[must(c"lease_uuid", UUIDOID), must(c"fenced_at", TIMESTAMPTZOID)],
+    indexes: &[
+        IndexLayout { is_unique: true, keys: &[IndexKey::Column(0)] },
+        IndexLayout { is_unique: false, keys: &[IndexKey::Column(1)] },
+    ],
+    may_have_more_indexes: true,
 };
