@@ -300,7 +300,7 @@ impl<'s, 'c> ServiceCall<'s, 'c> {
             && self.commands.last().is_some_and(|command| command.name == Some(RETURNS_PROCESS))
         {
             let process = rows.first().and_then(|row| row.last()?.as_deref()?.parse().ok());
-            connection.link.answered_by(process.unwrap_or_default());
+            connection.has_begun(process.unwrap_or_default());
         }
         Ok(reply)
     }

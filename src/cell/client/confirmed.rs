@@ -1,8 +1,10 @@
 //! Remembers which leases the service has confirmed as committed, so that a later transaction forgets many of them at once.
 //!
 //! The service does not flush the commit of a lease that a session sends after its transaction: for a moment, a crash there can
-//! undo it. So that answer confirms nothing, and the lease stays tracked. Once there are enough of them, the session settles them once
-//! more, all in one call. The service answers that call only after it has flushed all of their commits.
+//! undo it. So that answer confirms nothing, and the lease stays tracked. The answer to the next begin confirms it, if the same process
+//! of the service has given both: it has flushed the begin, and WAL is flushed in its order. Where another process may have answered,
+//! behind a pooler, the session settles fifty leases once more in one call. The service answers it only after it has flushed their
+//! commits.
 
 use std::cell::{Cell, RefCell};
 
@@ -65,6 +67,15 @@ pub fn answered(cell_id: i64, settlement: &Settlement, committed: Vec<Uuid>) {
     CONFIRMED.with_borrow_mut(|all| {
         let room = MAX_REMEMBERED.saturating_sub(all.len());
         all.extend(committed.into_iter().take(room).map(|lease| (cell_id, lease)));
+    });
+}
+
+/// Records that the service has flushed the commits of leases, which it had answered before.
+pub fn flushed(leases: Vec<(i64, Uuid)>) {
+    UNFLUSHED.with_borrow_mut(|all| all.retain(|other| leases.iter().all(|(_, lease)| *lease != other.lease)));
+    CONFIRMED.with_borrow_mut(|all| {
+        let room = MAX_REMEMBERED.saturating_sub(all.len());
+        all.extend(leases.into_iter().take(room));
     });
 }
 

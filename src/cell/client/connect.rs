@@ -122,6 +122,7 @@ pub fn open(address: &Address, deadline: Option<Instant>) -> Result<CachedConnec
         link,
         place: ConnectionPlace::taken(*oid, now),
         unread: VecDeque::new(),
+        unflushed: Vec::new(),
     })
 }
 

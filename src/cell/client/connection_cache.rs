@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use claims_model::queue::ServiceKey;
 use pgrx::pg_sys::Oid;
+use uuid::Uuid;
 
 use super::answer::Answer;
 use super::confirmed;
@@ -32,6 +33,8 @@ pub struct CachedConnection {
     pub place: ConnectionPlace,
     /// The answers that the service still owes, in their order.
     pub unread: VecDeque<Unread>,
+    /// Leases, with their cells, that the process behind this connection has committed, perhaps without a flush.
+    pub unflushed: Vec<(i64, Uuid)>,
 }
 
 /// An answer that the service still owes.
@@ -89,7 +92,11 @@ impl CachedConnection {
         match (self.unread.pop_front(), reply) {
             (Some(Unread::Settlement(cell_id, settlement)), Reply::Rows(rows)) => {
                 let committed = settlement.committed(Answer(rows)).map_err(Trouble::Wrong)?;
-                confirmed::answered(cell_id, &settlement, committed);
+                if settlement.is_unflushed && self.link.is_of_one_process() {
+                    self.unflushed.extend(committed.into_iter().map(|lease| (cell_id, lease)));
+                } else {
+                    confirmed::answered(cell_id, &settlement, committed);
+                }
             }
             // Recovery settles the leases that the service refuses to settle here. Later calls are not prepared any more.
             (_, Reply::Refused(error)) if error.is_prepared_statement_error() => {
@@ -98,6 +105,15 @@ impl CachedConnection {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Records that a process has answered a begin. The service has flushed it, and with it all that the same process had committed before.
+    pub fn has_begun(&mut self, process: i64) {
+        self.link.answered_by(process);
+        let flushed = std::mem::take(&mut self.unflushed);
+        if self.link.is_of_one_process() {
+            confirmed::flushed(flushed);
+        }
     }
 
     /// Returns whether all unread answers are listed.

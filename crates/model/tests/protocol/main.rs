@@ -18,6 +18,8 @@ enum Broken {
     FenceIgnored,
     /// A fence leads to the verdict rollback before it is committed.
     FenceUncommitted,
+    /// A session forgets a lease after the answer to its unflushed commit alone.
+    ForgottenUnflushed,
     /// Fencing does not take the key that a tracking transaction holds.
     FenceWithoutKey,
     /// The tracked row is read before the end of its transaction is known, and no fence corrects that.
@@ -58,6 +60,8 @@ enum Action {
     SendRollback(usize),
     /// The application, or recovery, has received the service's confirmation of the commit.
     Forget(usize),
+    /// The session has received the answer to its unflushed commit, and then that to a begin of the same process, which has flushed both.
+    ForgetFlushed(usize),
     /// An old fence is purged, because no open transaction could still use its uuid.
     PurgeFence(usize),
     /// A pass has listed a lease.
@@ -110,6 +114,11 @@ impl Protocol {
                 self.report(&mut after);
                 after.leases[lease].tracked = false;
                 before.leases[lease].outcome == End::Committed
+            }
+            Action::ForgetFlushed(lease) => {
+                after.leases[lease].tracked = false;
+                let is_flushed = !before.leases[lease].unflushed || self.broken == Some(Broken::ForgottenUnflushed);
+                before.leases[lease].outcome == End::Committed && is_flushed
             }
             Action::PurgeFence(lease) => {
                 after.leases[lease].fenced = false;
@@ -192,6 +201,7 @@ impl Model for Protocol {
                 Action::SendCommit(lease),
                 Action::SendRollback(lease),
                 Action::Forget(lease),
+                Action::ForgetFlushed(lease),
                 Action::PurgeFence(lease),
             ]);
         }
@@ -333,6 +343,11 @@ fn the_tracked_row_is_read_after_the_end_of_its_transaction() {
 #[test]
 fn a_reported_end_must_be_flushed_before() {
     breaks(Broken::ReportedUnflushed, false, &[UNCLAIMED, TWO_OWNERS]);
+}
+
+#[test]
+fn a_lease_is_forgotten_after_a_flush_of_its_end() {
+    breaks(Broken::ForgottenUnflushed, false, &[UNCLAIMED, TWO_OWNERS]);
 }
 
 #[test]

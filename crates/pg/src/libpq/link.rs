@@ -152,6 +152,12 @@ impl Link {
         }
     }
 
+    /// Returns whether one process has answered everything since the first answer that named its process: the one to which the connection
+    /// was made. Statements are prepared then, and no other process would know them.
+    pub fn is_of_one_process(&self) -> bool {
+        matches!(self.prepares, Prepares::Yes(_))
+    }
+
     /// Stops preparing statements. Returns false if none was prepared before.
     pub fn stop_preparing(&mut self) -> bool {
         matches!(std::mem::replace(&mut self.prepares, Prepares::Never), Prepares::Yes(_))

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# A session confirms the commits of its leases, which the service has not flushed, by its next begin there, and forgets fifty of them at one time. An
+# answer of that service to another call confirms nothing, nor does a begin at another service: a crash may still undo the commit.
+. "$(dirname "$0")/../cells.bash"
+
+start_cells -c shared_preload_libraries=claims
+start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic -c shared_preload_libraries=claims
+at second "CREATE EXTENSION claims; CREATE ROLE cell1 LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell(1, 'cell1', 'cell 1')" >/dev/null
+at cell1 "
+  CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
+  CREATE USER MAPPING FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
+  CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
+  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
+         claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
+         claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}')" >/dev/null
+# Nobody flushes but who commits: see service_unflushed.sh.
+alone() {
+  local walwriter _
+  walwriter=$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+  for _ in $(seq 1 2000); do
+    kill -STOP "$walwriter"
+    [ "$(at shared "SELECT wait_event FROM pg_stat_activity WHERE pid = $walwriter")" != WalWriterMain ] || return 0
+    kill -CONT "$walwriter"
+    sleep 0.01
+  done
+  die 'the WAL writer does not sleep'
+}
+kept() { tracked 1 | tr ' ' '\n' | grep -vc '^-$' || true; }
+# save FROM TO: saves of one name each, in the session.
+save() { local n saves=; for n in $(seq "$1" "$2"); do saves="$saves INSERT INTO routes (name) VALUES ('many$n');"; done; tell app "$saves"; }
+
+say 'the begin of the fifty-first save confirms fifty'
+open app cell1
+expect 'fifty saves' "$(save 1 50)$(settled) $(kept)" 'soon 50'
+alone
+expect 'the next one forgets them, and is tracked itself' "$(save 51 51)$(settled) $(kept)" 'soon 1'
+crash shared; resume shared
+expect 'a crash undoes it alone' "$(claimed 1 | tr ' ' '\n' | grep '\*')" 'many51*'
+expect 'recovery repeats it' "$(reconcile 1)" '1|1|0|0|0'
+agree 'fifty-one saves'
+close app
+
+say 'an answer to another call, and a begin at another service'
+open app cell1
+expect 'forty-nine saves' "$(save 101 149)$(settled) $(kept)" 'soon 49'
+alone
+expect 'the fiftieth' "$(save 150 150)$(settled) $(kept)" 'soon 50'
+expect 'its answer is read by a look-up' "$(tell app "SELECT claims.is_available('routes', 'name', 'free')")" t
+expect 'a save at the other service forgets nothing' "$(tell app "INSERT INTO users (name) VALUES ('elsewhere')") $(kept)" ' 51'
+crash shared; resume shared
+expect 'a crash undoes the fiftieth' "$(claimed 1 | tr ' ' '\n' | grep '\*')" 'many150*'
+as_app 1 "SELECT * FROM claims.reconcile(1, 'second', '0')" >/dev/null
+expect 'recovery repeats it' "$(reconcile 1 | cut -d '|' -f 2) $(claimed 1 | grep -c '\*')" '1 0'
+reconcile 1 >/dev/null
+agree 'two services'
