@@ -90,9 +90,10 @@ def by_pgbench(database, script, cluster="cell", options=""):
     return lambda clients: pgbench(database, script, clients, seconds=LASTING[clients], options=options, cluster=cluster)
 
 
-def saves(what, clients, seconds):
+def saves(what, clients, seconds, service=SERVICE, cell=CELL):
     """Returns the measurements of saves.rs: saves a second, median and 99th percentile, in ms."""
-    done = subprocess.run([program("saves"), what, str(clients), str(seconds)], text=True, capture_output=True)
+    done = subprocess.run([program("saves"), what, str(clients), str(seconds)], text=True, capture_output=True,
+                          env={**os.environ, "SAVES_SERVICE": service, "SAVES_CELL": cell})
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return [float(number) for number in done.stdout.split()]
@@ -210,17 +211,24 @@ def breaker(section):
 
 
 def measure_bulk(section, what, service, cell, rows, most):
-    """Measures one statement that inserts many rows, with and without claims. `most`: how many times as long the one with claims may take."""
-    found = {"plain": [], "routes": []}
+    """Measures one statement that inserts many rows, with and without claims. `most`: how many times as long the one with claims may take.
+    Measures the floor, too: the rows, and as many rows of claims that are copied into a table like that of the claims before the COMMIT."""
+    found = {"plain": [], "routes": [], "floor": []}
     for turn in range(BULK_ROUNDS):
-        for table in found:
+        for table in ("plain", "routes"):
             say(f"{what}: {rows} rows into {table}, round {turn + 1}")
             script = f"INSERT INTO {table} (name) SELECT 'bulk-{table}-{turn}-' || i FROM generate_series(1, {rows}) i;\n"
             found[table].append(pgbench(cell, script, transactions=1, log=True, cluster="cell")[1][0])
             settle(service, cell)
-    ratio = median(found["routes"]) / median(found["plain"])
-    section.tables.append((f"{rows} rows in one statement, ms", ["plain", "captured and claimed", "ratio"],
-                           [[f"{median(found['plain']):.0f}", f"{median(found['routes']):.0f}", f"{ratio:.2f}"]]))
+        if turn == 0:
+            psql(service, "CREATE TABLE floor_claims (LIKE claims.claims INCLUDING ALL); GRANT INSERT, TRUNCATE ON floor_claims TO cell_1;"
+                          f"CREATE TABLE floor_rows AS SELECT * FROM claims.claims WHERE bucket_value LIKE 'bulk-routes-0-%' LIMIT {rows};"
+                          "GRANT SELECT ON floor_rows TO cell_1")
+        found["floor"].append(saves("floor-rows", 1, 0.001, service, cell)[1])
+    plain, claimed, floor = (median(found[side]) for side in ("plain", "routes", "floor"))
+    ratio = claimed / plain
+    section.tables.append((f"{rows} rows in one statement, ms", ["plain", "floor", "captured and claimed", "floor / plain", "ratio"],
+                           [[f"{plain:.0f}", f"{floor:.0f}", f"{claimed:.0f}", f"{floor / plain:.2f}", f"{ratio:.2f}"]]))
     section.at_most(f"{rows} rows captured and claimed / the plain INSERT of them", ratio, most)
 
 

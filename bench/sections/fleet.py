@@ -4,7 +4,7 @@ import os
 import subprocess
 
 from lib import CELL_ROLES, HERE, QUICK, Section, cycles, in_turns, median, pgbench, program, psql, say
-from sections.cell_save import restart
+from sections.cell_save import restart, saves
 
 OWN_DATABASES = True
 TITLE = "A fleet"
@@ -40,21 +40,21 @@ def make():
         CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');
         CREATE SERVER service FOREIGN DATA WRAPPER claims_service OPTIONS (host '{os.environ["PGHOST"]}', port '{os.environ["PGPORT"]}', dbname '{SERVICE}');
         CREATE USER MAPPING FOR PUBLIC SERVER service OPTIONS (user 'cell_1');
-        {ROUTES.format(name="routes")}
+        {ROUTES.format(name="routes")} {ROUTES.format(name="plain")}
         SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
         SELECT claims.automatic(1, 'service')""")
 
 
 # --- many sessions --------------------------------------------------------------------------------------------------
 
-def fleet(sessions, cap, limit=-1):
+def fleet(sessions, cap, limit=-1, table="routes"):
     """Returns what the program fleet prints: saves a second, median, 99th percentile and longest time in ms, sessions without a save,
     the longest time until an error, and the errors."""
     at_cell(f"ALTER SYSTEM SET claims.max_service_calls = {cap}")
     at_cell("SELECT pg_reload_conf()")
     psql("postgres", f"ALTER ROLE cell_1 CONNECTION LIMIT {limit}")
     host, port = os.environ["CLUSTER_cell"].rsplit(":", 1)
-    environment = {**os.environ, "PGHOST": host, "PGPORT": port, "PGUSER": "cell_1", "PGDATABASE": CELL}
+    environment = {**os.environ, "PGHOST": host, "PGPORT": port, "PGUSER": "cell_1", "PGDATABASE": CELL, "FLEET_TABLE": table}
     done = subprocess.run([program("fleet"), str(sessions), str(SECONDS)], text=True, capture_output=True, env=environment)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
@@ -70,6 +70,9 @@ def sessions(section):
         f"{SESSIONS}, cap 300": (SESSIONS, 300, -1),
         f"{SESSIONS}, cap {PLACES}": (SESSIONS, PLACES, -1),
         f"{SESSIONS}, {PLACES} places": (SESSIONS, 300, PLACES),
+        # The floor: rows without claims.
+        f"{PLACES} sessions, the row alone": (PLACES, 0, -1, "plain"),
+        f"{SESSIONS}, the row alone": (SESSIONS, 0, -1, "plain"),
     }
     def saved(side, turn):
         say(f"a fleet: {side}, round {turn + 1}")
@@ -78,10 +81,12 @@ def sessions(section):
     of = lambda side, column: median(numbers[column] for numbers, _ in found[side])
     rows = [[side, f"{of(side, 0):.0f}", *(f"{of(side, column):.1f}" for column in (1, 2, 3)), found[side][-1][1]] for side in sides]
     section.tables.append(("saves", ["sessions", "saves a second", "median, ms", "99 %, ms", "longest, ms", "errors"], rows))
-    alone, free, large, small, full = (of(side, 0) for side in sides)
+    alone, free, large, small, full, few_rows, many_rows = (of(side, 0) for side in sides)
+    section.tables.append((f"{SESSIONS} sessions over {PLACES}, saves a second", ["the row alone", "no cap", f"cap {PLACES}", f"{PLACES} places"],
+                           [[f"{ratio:.2f}" for ratio in (many_rows / few_rows, free / alone, small / alone, full / alone)]]))
     section.at_least(f"{SESSIONS} sessions, cap {PLACES} / {PLACES} sessions: saves a second", small / alone, 0.9)
     section.at_least(f"{SESSIONS} sessions, {PLACES} places / {PLACES} sessions: saves a second", full / alone, 0.9)
-    for side in list(sides)[2:]:
+    for side in list(sides)[2:5]:
         failed = sum(int(error.split("=")[1]) for _, errors in found[side] if errors != "none" for error in errors.split(","))
         section.at_most(f"{side}: saves that fail", failed, 0)
     section.at_least(f"{SESSIONS} sessions, cap 300 / no cap: saves a second", large / free, 0.9)
@@ -195,9 +200,18 @@ def two_services(section):
         script = NAME + f"INSERT INTO {table} (name, other) VALUES ('{table}-' || :n, '{table}-other-' || :n);\n"
         return lambda: 1e6 / pgbench(CELL, script, transactions=CALLS // 4, cluster="cell")
 
-    two, one, ratio = paired("two services", save("two"), save("one"))
-    section.tables.append(("a save of two names, µs", ["one service", "two services", "ratio"], [[f"{one:.0f}", f"{two:.0f}", f"{ratio:.2f}"]]))
-    section.at_most("a save with names of two services / of one", ratio, 1.3)
+    # The floor: the row, and before its COMMIT a durable transaction with a row for each name, at one service or at each of two.
+    at_cell("CREATE TABLE plain_two (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE, other text UNIQUE);"
+            "GRANT INSERT ON plain_two TO cell_1")
+    for service in (SERVICE, f"{SERVICE}_2"):
+        psql(service, "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
+    least = lambda what: lambda: 1000 * saves(what, 1, 0.5, SERVICE, CELL)[1]
+
+    floor = paired("two services, the floor", least("floor-two"), least("floor-one"))
+    claimed = paired("two services", save("two"), save("one"))
+    rows = [[what, f"{one:.0f}", f"{two:.0f}", f"{ratio:.2f}"] for what, (two, one, ratio) in (("floor", floor), ("captured and claimed", claimed))]
+    section.tables.append(("a save of two names, µs", ["", "one service", "two services", "ratio"], rows))
+    section.at_most("a save with names of two services / of one", claimed[2], 1.3)
 
 
 def run():

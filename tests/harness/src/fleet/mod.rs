@@ -1,7 +1,7 @@
 //! Many sessions of a cell's application that save at the same time: `fleet SESSIONS SECONDS [PAUSE_MS]`.
 //!
-//! `PGHOST`, `PGPORT`, `PGUSER` and `PGDATABASE` lead to the cell. Each session inserts a row into `routes`, waits for the pause, and
-//! repeats that. A save that fails counts by its SQLSTATE, and the session continues. Before the time begins, all sessions have
+//! `PGHOST`, `PGPORT`, `PGUSER` and `PGDATABASE` lead to the cell. Each session inserts a row into `routes`, or the table that `FLEET_TABLE`
+//! names, waits for the pause, and repeats that. A save that fails counts by its SQLSTATE, and the session continues. Before the time begins, all sessions have
 //! connected to the cell, and none to the service.
 //!
 //! Prints one line: the saves per second in the second half of the time, before which sessions should have saved once; the median, the 99th
@@ -76,7 +76,7 @@ async fn connect() -> Result<(Client, Statement)> {
     config.user(get("PGUSER", "postgres")).dbname(get("PGDATABASE", "postgres"));
     let (client, connection) = config.connect(NoTls).await?;
     tokio::spawn(connection);
-    let row = client.prepare("INSERT INTO routes (name) VALUES ($1)").await?;
+    let row = client.prepare(&format!("INSERT INTO {} (name) VALUES ($1)", get("FLEET_TABLE", "routes"))).await?;
     Ok((client, row))
 }
 

@@ -61,12 +61,12 @@ fn until(service: &mut Client, state: &Statement, name: &str, wanted: Option<&st
 
 /// Measures the first call of a new session.
 pub fn first(clusters: &Clusters) -> Result<Saver> {
-    Ok(first_call(clusters.service.clone(), SERVICE))
+    Ok(first_call(clusters.service_cluster.clone(), SERVICE))
 }
 
 /// Like [`first`], on a server that has preloaded the library.
 pub fn first_preloaded(clusters: &Clusters) -> Result<Saver> {
-    Ok(first_call(clusters.cell.clone(), ORPHANED))
+    Ok(first_call(clusters.cell_cluster.clone(), ORPHANED))
 }
 
 fn first_call(server: Server, database: &'static str) -> Saver {

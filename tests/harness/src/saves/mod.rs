@@ -1,10 +1,11 @@
 //! Measures saves in a cell, as its application sees them: `saves WHAT CLIENTS SECONDS`.
 //!
-//! `PGHOST` and `PGPORT` lead to the service's cluster, `CLUSTER_cell` to the cell's. `bench/sections/cell_save.py`
-//! creates the databases. Prints the saves per second, and the median and the 99th percentile of the measured times, in
+//! `PGHOST` and `PGPORT` lead to the service's cluster, `CLUSTER_cell` to the cell's. `SAVES_SERVICE` and `SAVES_CELL` name the
+//! databases, if they are others than those that `bench/sections/cell_save.py` creates. Prints the saves per second, and the median and the 99th percentile of the measured times, in
 //! milliseconds.
 
 mod delays;
+mod floors;
 mod sides;
 
 use std::process::ExitCode;
@@ -24,23 +25,25 @@ const CELL: &str = "save_cell";
 /// A cell whose service is dead.
 const ORPHANED: &str = "save_orphaned";
 
-/// The clusters.
+/// The clusters, and the databases there.
 struct Clusters {
-    service: Server,
-    cell: Server,
+    service_cluster: Server,
+    cell_cluster: Server,
+    service: String,
+    cell_database: String,
 }
 
 impl Clusters {
     fn service(&self) -> Result<Client> {
-        Ok(self.service.connect(SERVICE, ROLE)?)
+        Ok(self.service_cluster.connect(&self.service, ROLE)?)
     }
 
     fn cell(&self) -> Result<Client> {
-        Ok(self.cell.connect(CELL, ROLE)?)
+        Ok(self.cell_cluster.connect(&self.cell_database, ROLE)?)
     }
 
     fn orphaned(&self) -> Result<Client> {
-        Ok(self.cell.connect(ORPHANED, ROLE)?)
+        Ok(self.cell_cluster.connect(ORPHANED, ROLE)?)
     }
 }
 
@@ -67,7 +70,13 @@ fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, clients, seconds] = arguments.as_slice() else { bail!("usage: saves WHAT CLIENTS SECONDS") };
     let side = side(what).with_context(|| format!("there is no {what}"))?;
-    let clusters = Clusters { service: Server::from_env()?, cell: Server::named("CLUSTER_cell")? };
+    let database = |variable: &str, usual: &str| std::env::var(variable).unwrap_or_else(|_| usual.to_owned());
+    let clusters = Clusters {
+        service_cluster: Server::from_env()?,
+        cell_cluster: Server::named("CLUSTER_cell")?,
+        service: database("SAVES_SERVICE", SERVICE),
+        cell_database: database("SAVES_CELL", CELL),
+    };
     let (took, mut measured) = measure(&side, &clusters, clients.parse()?, Duration::from_secs_f64(seconds.parse()?))?;
     measured.sort_unstable();
     let share = |share: f64| {
@@ -83,6 +92,9 @@ fn side(what: &str) -> Option<Side> {
     let (make, rate): (fn(&Clusters) -> Result<Saver>, _) = match what {
         "plain" => (sides::plain, None),
         "floor" => (sides::minimum, None),
+        "floor-rows" => (floors::many_rows, None),
+        "floor-one" => (floors::one_service, None),
+        "floor-two" => (floors::two_services, None),
         "app" => (sides::app, None),
         "auto" => (sides::auto, None),
         "refused" => (sides::refused, None),
