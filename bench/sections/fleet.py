@@ -40,7 +40,7 @@ def make():
         CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1');
         CREATE SERVER service FOREIGN DATA WRAPPER claims_service OPTIONS (host '{os.environ["PGHOST"]}', port '{os.environ["PGPORT"]}', dbname '{SERVICE}');
         CREATE USER MAPPING FOR PUBLIC SERVER service OPTIONS (user 'cell_1');
-        {ROUTES.format(name="routes")} {ROUTES.format(name="plain")}
+        {ROUTES.format(name="routes")} {ROUTES.format(name="unclaimed")}
         SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id');
         SELECT claims.automatic(1, 'service')""")
 
@@ -71,8 +71,8 @@ def sessions(section):
         f"{SESSIONS}, cap {PLACES}": (SESSIONS, PLACES, -1),
         f"{SESSIONS}, {PLACES} places": (SESSIONS, 300, PLACES),
         # The floor: rows without claims.
-        f"{PLACES} sessions, the row alone": (PLACES, 0, -1, "plain"),
-        f"{SESSIONS}, the row alone": (SESSIONS, 0, -1, "plain"),
+        f"{PLACES} sessions, the row alone": (PLACES, 0, -1, "unclaimed"),
+        f"{SESSIONS}, the row alone": (SESSIONS, 0, -1, "unclaimed"),
     }
     def saved(side, turn):
         say(f"a fleet: {side}, round {turn + 1}")
