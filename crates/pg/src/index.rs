@@ -11,11 +11,13 @@ use std::ffi::CStr;
 use pgrx::{IntoDatum, pg_sys};
 use uuid::Uuid;
 
+use super::clock::Moment;
 use super::compatibility;
 use super::statement::{self, Reach};
 use super::table::{LOCK, TableRow, open_table};
 use super::tuple::{attribute, is_named};
 use super::uuid::pg_uuid;
+use super::xid8::Xid8;
 
 /// A column of a key, with its value.
 pub struct KeyPart<'k> {
@@ -29,6 +31,16 @@ pub enum KeyValue<'k> {
     Int4(i32),
     Int8(i64),
     Uuid(Uuid),
+    Time(Moment),
+    Xid8(Xid8),
+}
+
+/// How a column of an index is compared with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyComparison {
+    Equal,
+    AtLeast,
+    LessThan,
 }
 
 /// The order by which an index compares a column.
@@ -83,24 +95,53 @@ impl KeyValue<'_> {
             KeyValue::Int4(_) => pg_sys::INT4OID,
             KeyValue::Int8(_) => pg_sys::INT8OID,
             KeyValue::Uuid(_) => pg_sys::UUIDOID,
+            KeyValue::Time(_) => pg_sys::TIMESTAMPTZOID,
+            KeyValue::Xid8(_) => pg_sys::XID8OID,
         }
+    }
+
+    fn datum(self) -> pg_sys::Datum {
+        let datum = match self {
+            KeyValue::Text(value) => value.into_datum(),
+            KeyValue::Int4(value) => value.into_datum(),
+            KeyValue::Int8(value) => value.into_datum(),
+            KeyValue::Uuid(value) => pg_uuid(value).into_datum(),
+            KeyValue::Time(value) => value.into_datum(),
+            KeyValue::Xid8(value) => value.into_datum(),
+        };
+        datum.unwrap_or_else(|| pg_sys::Datum::from(0))
     }
 
     /// Returns the condition that a key column of an index, by its position from 0, has this value, which the condition refers to.
     pub(super) fn condition(self, at: usize) -> pg_sys::ScanKeyData {
-        let (equals, value) = match self {
-            KeyValue::Text(value) => (pg_sys::F_TEXTEQ, value.into_datum()),
-            KeyValue::Int4(value) => (pg_sys::F_INT4EQ, value.into_datum()),
-            KeyValue::Int8(value) => (pg_sys::F_INT8EQ, value.into_datum()),
-            KeyValue::Uuid(value) => (pg_sys::F_UUID_EQ, pg_uuid(value).into_datum()),
+        self.compared(at, KeyComparison::Equal)
+    }
+
+    /// Returns the condition that a key column of an index, by its position from 0, compares like this with this value, which the condition
+    /// refers to.
+    pub(super) fn compared(self, at: usize, comparison: KeyComparison) -> pg_sys::ScanKeyData {
+        let function = match (self, comparison) {
+            (KeyValue::Text(_), KeyComparison::Equal) => pg_sys::F_TEXTEQ,
+            (KeyValue::Int4(_), KeyComparison::Equal) => pg_sys::F_INT4EQ,
+            (KeyValue::Int8(_), KeyComparison::Equal) => pg_sys::F_INT8EQ,
+            (KeyValue::Int8(_), KeyComparison::AtLeast) => pg_sys::F_INT8GE,
+            (KeyValue::Int8(_), KeyComparison::LessThan) => pg_sys::F_INT8LT,
+            (KeyValue::Uuid(_), KeyComparison::Equal) => pg_sys::F_UUID_EQ,
+            (KeyValue::Time(_), KeyComparison::AtLeast) => pg_sys::F_TIMESTAMPTZ_GE,
+            (KeyValue::Xid8(_), KeyComparison::Equal) => pg_sys::F_XID8EQ,
+            (KeyValue::Xid8(_), KeyComparison::AtLeast) => pg_sys::F_XID8GE,
+            (KeyValue::Xid8(_), KeyComparison::LessThan) => pg_sys::F_XID8LT,
+            (_, comparison) => panic!("no condition {comparison:?} for type {:?}", self.type_oid()),
+        };
+        let strategy = match comparison {
+            KeyComparison::Equal => pg_sys::BTEqualStrategyNumber,
+            KeyComparison::AtLeast => pg_sys::BTGreaterEqualStrategyNumber,
+            KeyComparison::LessThan => pg_sys::BTLessStrategyNumber,
         };
         let number = pg_sys::AttrNumber::try_from(at + 1).unwrap_or(0);
-        let value = value.unwrap_or_else(|| pg_sys::Datum::from(0));
         let mut condition = pg_sys::ScanKeyData::default();
         // SAFETY: the function compares two values of the column's type.
-        unsafe {
-            pg_sys::ScanKeyInit(&mut condition, number, pg_sys::BTEqualStrategyNumber as _, equals.into(), value);
-        }
+        unsafe { pg_sys::ScanKeyInit(&mut condition, number, strategy as _, function.into(), self.datum()) };
         condition
     }
 }

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use super::statements::{self as requests, Cached, Horizon};
+use super::probes::{self, Cached, Horizon};
 use pg::clock::Moment;
 use pg::spi::Connection;
 
@@ -27,7 +27,7 @@ thread_local! {
 pub fn start(connection: &Connection, queue: &str) -> Horizon {
     let empty = || Cached { low: i64::MIN, first_hold: Moment::MIN, snapshot: None };
     let cached = HINTS.with_borrow_mut(|hints| hints.remove(queue)).unwrap_or_else(empty);
-    let horizon = requests::horizon(connection, queue, &cached);
+    let horizon = probes::horizon(connection, queue, &cached);
     // If no request is ready or held, this snapshot shows no later request either.
     let current = || Cached {
         low: horizon.first.unwrap_or(i64::MAX),

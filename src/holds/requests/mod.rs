@@ -11,6 +11,7 @@ mod errors;
 mod hands;
 mod hints;
 mod portion;
+mod probes;
 mod settle;
 pub mod statements;
 mod take;

@@ -7,7 +7,7 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::hands::{self, InHand};
 use super::statements::{self as requests, HeldRequest, Holds};
-use super::{enqueue, hints, unblock};
+use super::{enqueue, hints, probes, unblock};
 use crate::holds::errors::HoldError;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::{arguments, settings};
@@ -45,8 +45,10 @@ pub fn settle_requests(
             None => unblock::close_creates(connection, &in_hand),
             Some(_) => Vec::new(),
         };
-        let settle =
-            |hand: &InHand| requests::settle(connection, &hand.queue, &hand.ids, process, error.as_deref(), now) as i64;
+        let settle = |InHand { queue, ids, .. }: &InHand| match **ids {
+            [id] => requests::settle_one(connection, queue, id, process, error.as_deref(), now) as i64,
+            _ => requests::settle_all(connection, queue, ids, process, error.as_deref(), now) as i64,
+        };
         let settled = in_hand.iter().map(settle).sum();
         hands::settled(process);
         hints::touch();
@@ -71,6 +73,9 @@ fn unless_busy<T>(body: impl FnOnce() -> T) -> Result<T, ClaimsError> {
 /// `claims.lost_holds`. The records of a process that holds nothing do not count, because its next requests are new
 /// work.
 fn unexpired_holds(connection: &Connection, process: PgUuid, now: Moment) -> Result<i64, ClaimsError> {
+    if probes::is_holding(process) == Some(false) {
+        return Ok(0);
+    }
     match requests::holds(connection, process, now).unwrap_or_default() {
         Holds { held: 0, expired: 0, .. } => Ok(0),
         Holds { held, expired: 0, lost: 0 } => Ok(held),

@@ -8,6 +8,7 @@ use pgrx::PgSqlErrorCode as Code;
 
 use super::hands::{self, InHand};
 use super::portion::{self, Handed};
+use super::probes::NEAR;
 use super::statements::{self as requests, Candidate, Outstanding};
 use super::{hints, unblock};
 use crate::kernel::arguments;
@@ -148,8 +149,11 @@ impl<'o> Search<'o> {
 
     fn next(&mut self, connection: &Connection) -> Option<Candidate> {
         let before = self.unseen.front().map_or(i64::MAX, |candidate| candidate.id);
+        let find =
+            |after, before| requests::find(connection, &self.order.queue, after, before, &self.skipped, self.order.now);
         let found = self.after.and_then(|after| {
-            requests::find(connection, &self.order.queue, after, before, &self.skipped, self.order.now)
+            let far = after.saturating_add(NEAR).min(before);
+            find(after, far).or_else(|| (far < before).then(|| find(far - 1, before)).flatten())
         });
         found.or_else(|| self.unseen.pop_front())
     }

@@ -1,8 +1,8 @@
 //! The layouts of the tables that every lease reads or writes, and every automatic save, for reading and writing them without statements.
 
 use pgrx::pg_sys::{
-    BYTEAOID, INETOID, INT2OID, INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBOID, NAMEOID, Oid, TEXTARRAYOID,
-    TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID,
+    BOOLOID, BYTEAOID, INETOID, INT2OID, INT4ARRAYOID, INT4OID, INT8ARRAYOID, INT8OID, JSONBOID, NAMEOID, Oid,
+    TEXTARRAYOID, TEXTOID, TIMESTAMPTZOID, UUIDOID, XID8OID,
 };
 
 use pg::direct::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout};
@@ -54,19 +54,13 @@ pub static CLAIMS: Layout = Layout {
         may(c"available_at", TIMESTAMPTZOID),
     ],
     indexes: &[
-        IndexLayout {
-            is_unique: true,
-            keys: &[IndexKey::Column(claim::BUCKET_VALUE), IndexKey::Column(claim::BUCKET_TYPE)],
-        },
-        IndexLayout {
-            is_unique: false,
-            keys: &[
-                IndexKey::Column(claim::CREATOR_ID),
-                IndexKey::Column(claim::SOURCE_TYPE),
-                IndexKey::LengthOf(claim::SOURCE_ID),
-                IndexKey::Column(claim::SOURCE_ID),
-            ],
-        },
+        IndexLayout::unique(&[IndexKey::Column(claim::BUCKET_VALUE), IndexKey::Column(claim::BUCKET_TYPE)]),
+        IndexLayout::of(&[
+            IndexKey::Column(claim::CREATOR_ID),
+            IndexKey::Column(claim::SOURCE_TYPE),
+            IndexKey::LengthOf(claim::SOURCE_ID),
+            IndexKey::Column(claim::SOURCE_ID),
+        ]),
     ],
     may_have_more_indexes: false,
 };
@@ -82,6 +76,9 @@ pub mod lease {
     pub const CELL_ROLE: usize = 8;
 }
 
+/// The index of leases by cell and time, by its position in [`LEASES`].
+pub const LEASES_OF_CELL: usize = 1;
+
 pub static LEASES: Layout = Layout {
     name: c"claim_leases",
     columns: &[
@@ -96,11 +93,8 @@ pub static LEASES: Layout = Layout {
         may(c"cell_role", TEXTOID),
     ],
     indexes: &[
-        IndexLayout { is_unique: true, keys: &[IndexKey::Column(lease::UUID)] },
-        IndexLayout {
-            is_unique: false,
-            keys: &[IndexKey::Column(lease::CREATOR_ID), IndexKey::Column(lease::CREATED_AT)],
-        },
+        IndexLayout::unique(&[IndexKey::Column(lease::UUID)]),
+        IndexLayout::of(&[IndexKey::Column(lease::CREATOR_ID), IndexKey::Column(lease::CREATED_AT)]),
     ],
     may_have_more_indexes: false,
 };
@@ -121,8 +115,8 @@ pub static OUTCOMES: Layout = Layout {
         must(c"settled_at", TIMESTAMPTZOID),
     ],
     indexes: &[
-        IndexLayout { is_unique: true, keys: &[IndexKey::Column(outcome::LEASE_UUID)] },
-        IndexLayout { is_unique: false, keys: &[IndexKey::Column(outcome::SETTLED_AT)] },
+        IndexLayout::unique(&[IndexKey::Column(outcome::LEASE_UUID)]),
+        IndexLayout::of(&[IndexKey::Column(outcome::SETTLED_AT)]),
     ],
     may_have_more_indexes: false,
 };
@@ -147,7 +141,7 @@ pub static EPOCHS: Layout = Layout {
         may(c"address", TEXTOID),
         may(c"acted_at", TIMESTAMPTZOID),
     ],
-    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(epoch::CELL_ID)] }],
+    indexes: &[IndexLayout::unique(&[IndexKey::Column(epoch::CELL_ID)])],
     may_have_more_indexes: false,
 };
 
@@ -170,7 +164,7 @@ pub static CHANGE_SETS: Layout = Layout {
         may(c"context", TEXTOID),
         may(c"cell_role", TEXTOID),
     ],
-    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] }],
+    indexes: &[IndexLayout::unique(&[IndexKey::Column(0), IndexKey::Column(1)])],
     may_have_more_indexes: true,
 };
 
@@ -200,8 +194,8 @@ pub static AUDIT_LOG: Layout = Layout {
         may(c"old_cell_id", INT8OID),
     ],
     indexes: &[
-        IndexLayout { is_unique: true, keys: &[IndexKey::Column(0), IndexKey::Column(1)] },
-        IndexLayout { is_unique: false, keys: &[IndexKey::Elements(18)] },
+        IndexLayout::unique(&[IndexKey::Column(0), IndexKey::Column(1)]),
+        IndexLayout::of(&[IndexKey::Elements(18)]),
     ],
     may_have_more_indexes: true,
 };
@@ -221,7 +215,7 @@ pub static TRACKED_LEASES: Layout = Layout {
         may(c"cell_id", INT8OID),
         may(c"service", TEXTOID),
     ],
-    indexes: &[IndexLayout { is_unique: true, keys: &[IndexKey::Column(0)] }],
+    indexes: &[IndexLayout::unique(&[IndexKey::Column(0)])],
     may_have_more_indexes: false,
 };
 
@@ -229,9 +223,78 @@ pub static TRACKED_LEASES: Layout = Layout {
 pub static FENCES: Layout = Layout {
     name: c"lease_fences",
     columns: &[must(c"lease_uuid", UUIDOID), must(c"fenced_at", TIMESTAMPTZOID)],
-    indexes: &[
-        IndexLayout { is_unique: true, keys: &[IndexKey::Column(0)] },
-        IndexLayout { is_unique: false, keys: &[IndexKey::Column(1)] },
+    indexes: &[IndexLayout::unique(&[IndexKey::Column(0)]), IndexLayout::of(&[IndexKey::Column(1)])],
+    may_have_more_indexes: true,
+};
+
+/// Columns of requests, by their positions in [`REQUESTS`].
+pub mod request {
+    pub const ID: usize = 0;
+    pub const QUEUE: usize = 1;
+    pub const ENTITY: usize = 2;
+    pub const PROCESS_ID: usize = 5;
+    pub const HOLD_UNTIL: usize = 11;
+    pub const ENTERED_XID: usize = 14;
+}
+
+/// Indexes of requests, by their positions in [`REQUESTS`].
+pub mod requests_index {
+    pub const READY: usize = 2;
+    pub const ENTERED: usize = 3;
+    pub const HOLD: usize = 8;
+    pub const HELD_SINCE: usize = 9;
+    pub const HOLDER: usize = 10;
+    pub const UNBLOCK: usize = 11;
+}
+
+const BY_ENTITY: &[IndexKey] =
+    &[IndexKey::Column(request::QUEUE), IndexKey::Column(request::ENTITY), IndexKey::Column(request::ID)];
+const OF_ENTITY: &[IndexKey] = &[IndexKey::Column(request::QUEUE), IndexKey::Column(request::ENTITY)];
+const BY_ID: &[IndexKey] = &[IndexKey::Column(request::QUEUE), IndexKey::Column(request::ID)];
+
+/// Requests. They are read without statements, and written with them.
+pub static REQUESTS: Layout = Layout {
+    name: c"requests",
+    columns: &[
+        ColumnLayout { identity: Identity::ByDefault, ..must(c"id", INT8OID) },
+        must(c"queue", TEXTOID),
+        must(c"entity", TEXTOID),
+        must(c"request_type", TEXTOID),
+        must(c"status", TEXTOID),
+        may(c"process_id", UUIDOID),
+        may(c"payload", JSONBOID),
+        may(c"error", TEXTOID),
+        must(c"attempts", INT4OID),
+        must(c"created_at", TIMESTAMPTZOID),
+        may(c"settled_at", TIMESTAMPTZOID),
+        may(c"hold_until", TIMESTAMPTZOID),
+        must(c"blocked", BOOLOID),
+        must(c"unblock", BOOLOID),
+        must(c"entered_xid", XID8OID),
     ],
+    indexes: &[
+        IndexLayout::unique(BY_ID),
+        IndexLayout { is_unique: true, ..IndexLayout::partial(OF_ENTITY, c"(request_type = 'create'::text)") },
+        IndexLayout::partial(BY_ID, c"((status = 'new'::text) AND (NOT blocked))"),
+        IndexLayout::partial(
+            &[IndexKey::Column(request::ENTERED_XID)],
+            c"((settled_at IS NULL) AND (hold_until IS NULL) AND (NOT blocked))",
+        ),
+        IndexLayout::partial(BY_ENTITY, c"(status = ANY ('{new,in-progress}'::text[]))"),
+        IndexLayout::partial(BY_ENTITY, c"(status = 'error'::text)"),
+        IndexLayout::partial(BY_ENTITY, c"(settled_at IS NOT NULL)"),
+        IndexLayout::partial(OF_ENTITY, c"(status = 'in-progress'::text)"),
+        IndexLayout::partial(
+            &[IndexKey::Column(request::QUEUE), IndexKey::Column(request::HOLD_UNTIL)],
+            c"(hold_until IS NOT NULL)",
+        ),
+        IndexLayout::partial(&[IndexKey::Column(request::ENTERED_XID)], c"(hold_until IS NOT NULL)"),
+        IndexLayout::partial(
+            &[IndexKey::Column(request::PROCESS_ID), IndexKey::Column(request::HOLD_UNTIL)],
+            c"(status = 'in-progress'::text)",
+        ),
+        IndexLayout::partial(BY_ID, c"unblock"),
+    ],
+    // Nothing is written without statements, and statements read what they need of the others.
     may_have_more_indexes: true,
 };

@@ -4,13 +4,14 @@ pub mod layouts;
 
 use std::cell::RefCell;
 
-use self::layouts::{AUDIT_LOG, CHANGE_SETS, CLAIMS, EPOCHS, FENCES, LEASES, OUTCOMES, TRACKED_LEASES};
+use self::layouts::{AUDIT_LOG, CHANGE_SETS, CLAIMS, EPOCHS, FENCES, LEASES, OUTCOMES, REQUESTS, TRACKED_LEASES};
 use super::error::notice_of_altered_table;
 use pg::direct::{self, Layout, Table};
 use pg::prelude::*;
 
-/// The tables that begins, settlements and automatic saves read and write without statements.
-const DIRECT: [&Layout; 8] = [&CLAIMS, &LEASES, &OUTCOMES, &EPOCHS, &CHANGE_SETS, &AUDIT_LOG, &TRACKED_LEASES, &FENCES];
+/// The tables that begins, settlements, automatic saves and takes of requests read or write without statements.
+const DIRECT: [&Layout; 9] =
+    [&CLAIMS, &LEASES, &OUTCOMES, &EPOCHS, &CHANGE_SETS, &AUDIT_LOG, &TRACKED_LEASES, &FENCES, &REQUESTS];
 
 thread_local! {
     /// The tables of which this session has told that they were altered.

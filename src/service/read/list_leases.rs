@@ -6,6 +6,7 @@ use claims_model::limits::PAGE_BYTES;
 use uuid::Uuid;
 
 use super::page_size;
+use super::tables::RECORD_TABLES;
 use crate::kernel::call::Call;
 use crate::kernel::error::ClaimsError;
 use crate::kernel::{access, arguments};
@@ -65,7 +66,11 @@ fn list_leases_2(
 /// Reads the first page from the low-water mark, to skip the index entries of leases that were settled long ago.
 fn first_page(call: &Call, cell_id: i64, limit: i64) -> Vec<ListedLease> {
     let from = low_water::of_caller(call, cell_id);
-    let leases = page(call.connection, Some(cell_id), &BEFORE_ALL, from, limit);
+    let leases = match RECORD_TABLES.of(call).may_have_leases(cell_id, from) {
+        true => page(call.connection, Some(cell_id), &BEFORE_ALL, from, limit),
+        // In most calls: whoever calls regularly finds nothing.
+        false => Vec::new(),
+    };
     low_water::listed(call, cell_id, from, leases.first().map(|lease| lease.created_at));
     leases
 }

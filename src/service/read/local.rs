@@ -1,18 +1,20 @@
 //! Statements that read claims for callers.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use claims_model::{Bucket, NOBODY};
 use pgrx::Uuid as PgUuid;
 
 use super::statements::columns;
 use super::tables::RecordTables;
-use crate::kernel::direct::layouts::{CLAIMS, claim};
+use crate::kernel::direct::layouts::{CLAIMS, LEASES, LEASES_OF_CELL, claim};
 use crate::kernel::error::known_or_raised;
 use crate::kernel::tables::Local;
 use crate::service::claims::{BUCKET_INDEX, ClaimPart, PageEnd, PageStart, StoredClaim, bucket_key_parts, read_page};
-use pg::direct::{self, Reading, Row as StoredRow};
-use pg::index::{self, KeyPart, KeyValue, Unusable};
+use pg::clock::Moment;
+use pg::direct::{self, Bound, Reading, Row as StoredRow, Table};
+use pg::index::{self, KeyComparison, KeyPart, KeyValue, Unusable};
 use pg::query::query;
 use pg::spi::{self, Connection};
 use pg::uuid::from_pg_uuid;
@@ -161,6 +163,18 @@ impl RecordTables for Local {
 
     fn source_types_from(&self, connection: &Connection, cell_id: i64, first: i32) -> Vec<i32> {
         source_types(connection, cell_id, first)
+    }
+
+    fn may_have_leases(&self, cell_id: i64, from: Moment) -> bool {
+        let bounds = [
+            Bound { at: 0, comparison: KeyComparison::Equal, value: KeyValue::Int8(cell_id) },
+            Bound { at: 1, comparison: KeyComparison::AtLeast, value: KeyValue::Time(from) },
+        ];
+        let look = |leases: &Table| {
+            leases.scans(Reading::Caller, |scans| scans.walk(LEASES_OF_CELL, &bounds, |_| ControlFlow::Break(())))
+        };
+        let found = direct::read([&LEASES], |[leases]| look(leases));
+        !matches!(found, Some(Ok(None)))
     }
 }
 

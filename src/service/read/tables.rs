@@ -7,6 +7,7 @@ use claims_model::{Bucket, Reference};
 use super::statements;
 use crate::kernel::tables::{Door, Local};
 use crate::service::claims::{ClaimPart, StoredClaim, SubjectPlace, values_by_type};
+use pg::clock::Moment;
 use pg::spi::Connection;
 
 /// Claims as callers read them.
@@ -46,6 +47,11 @@ pub trait RecordTables: Sync {
 
     /// Returns the source types of a cell's claims that are not below `first`.
     fn source_types_from(&self, connection: &Connection, cell_id: i64, first: i32) -> Vec<i32>;
+
+    /// Returns false if a look without a statement, in the snapshot of the calling query, shows that a cell has no outstanding lease from a time on.
+    fn may_have_leases(&self, _cell_id: i64, _from: Moment) -> bool {
+        true
+    }
 }
 
 /// Where the claims are.

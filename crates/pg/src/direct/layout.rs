@@ -41,6 +41,22 @@ pub enum Identity {
 pub struct IndexLayout {
     pub is_unique: bool,
     pub keys: &'static [IndexKey],
+    /// The condition for the rows of a partial index, as PostgreSQL writes it.
+    pub predicate: Option<&'static CStr>,
+}
+
+impl IndexLayout {
+    pub const fn unique(keys: &'static [IndexKey]) -> Self {
+        IndexLayout { is_unique: true, keys, predicate: None }
+    }
+
+    pub const fn of(keys: &'static [IndexKey]) -> Self {
+        IndexLayout { is_unique: false, keys, predicate: None }
+    }
+
+    pub const fn partial(keys: &'static [IndexKey], predicate: &'static CStr) -> Self {
+        IndexLayout { is_unique: false, keys, predicate: Some(predicate) }
+    }
 }
 
 /// A key column of an index, by the position of its column in [`Layout::columns`].
@@ -283,7 +299,7 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
             && form.indislive
             && usize::try_from(form.indnkeyatts) == Ok(width)
             && usize::try_from(form.indnatts) == Ok(width)
-            && pg_sys::RelationGetIndexPredicate(index).is_null();
+            && has_predicate(index, wanted.predicate);
         if !is_plain {
             return false;
         }
@@ -299,6 +315,25 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
             of_column && KeyOrder::of_column(index, at).is_usual() && *(*index).rd_indoption.add(at) == 0
         };
         wanted.keys.iter().enumerate().all(has_key)
+    }
+}
+
+/// Returns whether an index has this predicate, or none. The texts are those of the types and operators in pg_catalog: with another
+/// `search_path` they may differ, and the table is used by statements then.
+///
+/// # Safety
+/// The index is open.
+unsafe fn has_predicate(index: pg_sys::Relation, wanted: Option<&CStr>) -> bool {
+    // SAFETY: guaranteed by the caller. The expression refers to columns of the table only. All is a copy in the current memory context.
+    unsafe {
+        let list = pg_sys::RelationGetIndexPredicate(index);
+        let Some(wanted) = wanted else { return list.is_null() };
+        if list.is_null() {
+            return false;
+        }
+        let context = pg_sys::deparse_context_for(c"".as_ptr(), (*(*index).rd_index).indrelid);
+        let text = pg_sys::deparse_expression(pg_sys::make_ands_explicit(list).cast(), context, false, false);
+        CStr::from_ptr(text) == wanted
     }
 }
 

@@ -21,6 +21,6 @@ mod table;
 mod write;
 
 pub use self::layout::{ColumnLayout, Identity, IndexKey, IndexLayout, Layout, difference};
-pub use self::scan::{KeyScan, Position, Reading};
+pub use self::scan::{Bound, KeyScan, Position, Reading, Scans, TooNew};
 pub use self::table::{Row, Table, open, read};
 pub use self::write::{Changed, Conflict, RowLock};

@@ -1,11 +1,13 @@
 //! Looks rows up by their keys.
 
 use std::cell::OnceCell;
+use std::ops::ControlFlow;
 
 use pgrx::pg_sys;
 
-use super::table::{Row, Table, column_of};
-use crate::index::{KeyValue, begin_scan};
+use super::layout::IndexKey;
+use super::table::{Row, Table, column_of, released};
+use crate::index::{KeyComparison, KeyValue, begin_scan, is_too_new};
 
 /// The snapshot in which rows are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +35,49 @@ pub struct KeyScan<'t> {
     pages: OnceCell<pg_sys::BlockNumber>,
 }
 
+/// Scans of the indexes of a table, all in one snapshot.
+pub struct Scans<'t> {
+    table: &'t Table,
+    slot: *mut pg_sys::TupleTableSlot,
+}
+
+/// A condition on a key column of an index.
+pub struct Bound<'b> {
+    /// The position of the column in the index.
+    pub at: usize,
+    pub comparison: KeyComparison,
+    pub value: KeyValue<'b>,
+}
+
+/// An index is newer than the snapshot, and may miss rows of it (`indcheckxmin`).
+#[derive(Debug)]
+pub struct TooNew;
+
 impl Table {
     /// Calls `body` with a scan of the unique index. The snapshot is active meanwhile, so values that are stored outside of the
     /// row can be read.
     pub fn look_up<T>(&self, reading: Reading, body: impl FnOnce(&mut KeyScan) -> T) -> T {
+        self.in_snapshot(reading, |slot| {
+            // SAFETY: the snapshot is active until the scan has ended. After an error, the end of the (sub)transaction releases the scan.
+            let snapshot = unsafe { pg_sys::GetActiveSnapshot() };
+            let mut keys = KeyScan { table: self, snapshot, scan: OnceCell::new(), slot, pages: OnceCell::new() };
+            let result = body(&mut keys);
+            if let Some(scan) = keys.scan.into_inner() {
+                // SAFETY: it was begun for a key.
+                unsafe { pg_sys::index_endscan(scan) };
+            }
+            result
+        })
+    }
+
+    /// Calls `body` with scans of all indexes. The snapshot is active meanwhile.
+    pub fn scans<T>(&self, reading: Reading, body: impl FnOnce(&mut Scans) -> T) -> T {
+        self.in_snapshot(reading, |slot| body(&mut Scans { table: self, slot }))
+    }
+
+    fn in_snapshot<T>(&self, reading: Reading, body: impl FnOnce(*mut pg_sys::TupleTableSlot) -> T) -> T {
         self.must_be_usable();
-        // SAFETY: the snapshot is active until the scan has ended. After an error, the end of the (sub)transaction releases scan,
-        // slot and snapshot.
+        // SAFETY: after an error, the end of the (sub)transaction releases slot and snapshot.
         unsafe {
             let snapshot = match reading {
                 Reading::Statement => pg_sys::GetTransactionSnapshot(),
@@ -51,16 +89,60 @@ impl Table {
             };
             pg_sys::PushActiveSnapshot(snapshot);
             let slot = pg_sys::table_slot_create(self.relation, std::ptr::null_mut());
-            let snapshot = pg_sys::GetActiveSnapshot();
-            let mut keys = KeyScan { table: self, snapshot, scan: OnceCell::new(), slot, pages: OnceCell::new() };
-            let result = body(&mut keys);
-            if let Some(scan) = keys.scan.into_inner() {
-                pg_sys::index_endscan(scan);
-            }
+            let result = body(slot);
             pg_sys::ExecDropSingleTupleTableSlot(slot);
             pg_sys::PopActiveSnapshot();
             result
         }
+    }
+}
+
+impl Scans<'_> {
+    /// Calls `each` for the rows of an index, by its position in the layout, that fulfil the conditions, in the order of the index,
+    /// until it breaks. The conditions are on the first columns of the index. The rows of a partial index fulfil its predicate.
+    pub fn walk<B>(
+        &mut self,
+        index: usize,
+        bounds: &[Bound],
+        mut each: impl FnMut(&Row) -> ControlFlow<B>,
+    ) -> Result<Option<B>, TooNew> {
+        self.table.must_be_usable();
+        let mut conditions: Vec<_> = bounds.iter().map(|bound| self.condition(index, bound)).collect();
+        let lock = self.table.lock;
+        // SAFETY: the snapshot is active, the slot is of the table's kind, and the values of the conditions are in memory that lives as long
+        // as the caller's. The table's lock keeps its indexes. After an error, the end of the (sub)transaction releases all.
+        unsafe {
+            let relation = pg_sys::index_open(self.table.shape.indexes[index], lock);
+            if is_too_new(relation) {
+                pg_sys::index_close(relation, released(lock));
+                return Err(TooNew);
+            }
+            let count = i32::try_from(conditions.len()).unwrap_or(0);
+            let scan = begin_scan(self.table.relation, relation, pg_sys::GetActiveSnapshot(), count);
+            pg_sys::index_rescan(scan, conditions.as_mut_ptr(), count, std::ptr::null_mut(), 0);
+            let row = Row { slot: self.slot, table: self.table };
+            let mut found = None;
+            while found.is_none()
+                && pg_sys::index_getnext_slot(scan, pg_sys::ScanDirection::ForwardScanDirection, self.slot)
+            {
+                pg_sys::check_for_interrupts!();
+                found = each(&row).break_value();
+            }
+            pg_sys::index_endscan(scan);
+            pg_sys::ExecClearTuple(self.slot);
+            pg_sys::index_close(relation, released(lock));
+            Ok(found)
+        }
+    }
+
+    fn condition(&self, index: usize, bound: &Bound) -> pg_sys::ScanKeyData {
+        let layout = self.table.layout;
+        let IndexKey::Column(column) = layout.indexes[index].keys[bound.at] else {
+            panic!("a condition is on a column of the table");
+        };
+        let column = &layout.columns[column];
+        assert!(bound.value.type_oid() == column.type_oid, "value of another type for {:?}", column.name);
+        bound.value.compared(bound.at, bound.comparison)
     }
 }
 

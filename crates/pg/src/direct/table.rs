@@ -40,7 +40,7 @@ pub struct Table {
     /// The memory in which the slots are.
     context: pg_sys::MemoryContext,
     subtransaction: pg_sys::SubTransactionId,
-    lock: pg_sys::LOCKMODE,
+    pub(super) lock: pg_sys::LOCKMODE,
     not_send: PhantomData<*mut ()>,
 }
 
@@ -84,7 +84,7 @@ fn with_tables<const N: usize, T>(
 }
 
 /// Returns the lock to release when a table is closed. The locks of a writer stay until the end of the transaction.
-fn released(lock: pg_sys::LOCKMODE) -> pg_sys::LOCKMODE {
+pub(super) fn released(lock: pg_sys::LOCKMODE) -> pg_sys::LOCKMODE {
     if lock == READING { READING } else { NO_LOCK }
 }
 
@@ -166,6 +166,9 @@ impl Table {
     pub(super) fn must_be_writable(&self) {
         self.must_be_usable();
         assert!(self.lock == WRITING, "table was opened for reading");
+        // Whether a row belongs to a partial index is not tested here.
+        let has_partial = self.layout.indexes.iter().any(|index| index.predicate.is_some());
+        assert!(!has_partial, "table has partial indexes");
     }
 
     /// Its position means another row in another table.

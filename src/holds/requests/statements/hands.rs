@@ -25,6 +25,14 @@ record! {
     }
 }
 
+macro_rules! settle {
+    () => {
+        "UPDATE claims.requests r
+            SET status = CASE WHEN :error IS NULL THEN 'complete' ELSE 'error' END, process_id = :process, error = :error,
+                settled_at = :now, attempts = attempts + (r.status = 'new')::int, hold_until = NULL, blocked = false"
+    };
+}
+
 query! {
     /// Makes requests with an expired hold new in the table. Searches already treat them as new.
     pub fn renew(queue: &str, ids: &[i64]) = [Statement] concat!(
@@ -66,12 +74,12 @@ query! {
     /// Settles requests that this transaction has locked. Returns their number. The attempts of held requests were
     /// counted when they were taken. An update that became visible after the search may still be blocked: a settled one
     /// never is, or a retry would make it new, and no search would find it.
-    pub fn settle(queue: &str, ids: &[i64], process: PgUuid, error: Option<&str>, now: Moment) -> usize = [Statement] concat!(
-        "UPDATE claims.requests r
-            SET status = CASE WHEN :error IS NULL THEN 'complete' ELSE 'error' END, process_id = :process, error = :error,
-                settled_at = :now, attempts = attempts + (r.status = 'new')::int, hold_until = NULL, blocked = false
-           FROM (SELECT :queue AS queue, id FROM unnest(:ids) AS id OFFSET 0) AS m
+    pub fn settle_all(queue: &str, ids: &[i64], process: PgUuid, error: Option<&str>, now: Moment) -> usize = [Statement] concat!(
+        settle!(), " FROM (SELECT :queue AS queue, id FROM unnest(:ids) AS id OFFSET 0) AS m
           WHERE ", is_row!("r.queue", "r.id", "m.queue", "m.id"), " AND r.settled_at IS NULL");
+    /// Like [`settle_all`], for one request: without a join.
+    pub fn settle_one(queue: &str, id: i64, process: PgUuid, error: Option<&str>, now: Moment) -> usize = [Statement] concat!(
+        settle!(), " WHERE r.queue = :queue AND r.id = :id AND r.settled_at IS NULL");
     pub fn extend(process: PgUuid, now: Moment, until: Moment) -> usize = [Statement] concat!(
         "WITH mine AS MATERIALIZED (
              SELECT queue, id FROM claims.requests

@@ -6,7 +6,6 @@
 use crate::kernel::sql_text::is_row;
 use pg::clock::Moment;
 use pg::query::{query, record, walk};
-use pg::spi::Connection;
 
 /// The predicate of the index requests_ready, literally.
 macro_rules! ready {
@@ -58,15 +57,15 @@ macro_rules! late {
 
 record! {
     /// Where a search begins. Of each pair the first is from the cached start on, the second what has entered since.
-    struct Start {
-        snapshot: String,
+    pub struct Start {
+        pub snapshot: String,
         /// The lowest ready request.
-        first: Option<i64>,
-        first_late: Option<i64>,
+        pub first: Option<i64>,
+        pub first_late: Option<i64>,
         /// The earliest end of a hold.
-        first_hold: Option<Moment>,
-        first_late_hold: Option<Moment>,
-        has_marked: bool,
+        pub first_hold: Option<Moment>,
+        pub first_late_hold: Option<Moment>,
+        pub has_marked: bool,
     }
 
     /// A request by which an entity may be taken.
@@ -104,7 +103,7 @@ record! {
 
 query! {
     /// Returns where a search begins: at id `low` and the end of a hold `hold` for what the snapshot shows, and at what has entered since.
-    fn start(queue: &str, low: i64, snapshot: Option<&str>, hold: Moment) -> Option<Start> = [Statement] concat!(
+    pub fn start(queue: &str, low: i64, snapshot: Option<&str>, hold: Moment) -> Option<Start> = [Statement] concat!(
         "SELECT pg_current_snapshot()::text AS snapshot,
                 (SELECT r.id FROM claims.requests r WHERE", ready!(), "AND r.id >= :low ORDER BY r.id LIMIT 1) AS first,
                 (SELECT min(late.id) FROM (", late!("id", entered!()), ") AS late WHERE late.id + 0 < :low) AS first_late,
@@ -160,36 +159,4 @@ walk! {
         "SELECT r.id, r.payload::text AS payload
            FROM (SELECT :queue AS queue, id FROM unnest(:ids) AS id OFFSET 0) AS m
            JOIN claims.requests r ON ", is_row!("r.queue", "r.id", "m.queue", "m.id"));
-}
-
-/// The start of a search.
-#[derive(Default)]
-pub struct Horizon {
-    pub snapshot: String,
-    /// The lowest ready request, or `None` if there is none.
-    pub first: Option<i64>,
-    /// The earliest end of a hold, or `None` if there is none.
-    pub first_hold: Option<Moment>,
-    pub has_marked: bool,
-}
-
-/// The cached start of an earlier search.
-pub struct Cached {
-    /// No ready request had a lower id.
-    pub low: i64,
-    /// No hold ended earlier.
-    pub first_hold: Moment,
-    /// The snapshot for which that was true, or `None` if nothing is cached.
-    pub snapshot: Option<String>,
-}
-
-/// Returns the start of a search, from a cached one.
-pub fn horizon(connection: &Connection, queue: &str, cached: &Cached) -> Horizon {
-    let start = start(connection, queue, cached.low, cached.snapshot.as_deref(), cached.first_hold);
-    start.map_or_else(Horizon::default, |start| Horizon {
-        snapshot: start.snapshot,
-        first: [start.first, start.first_late].into_iter().flatten().min(),
-        first_hold: [start.first_hold, start.first_late_hold].into_iter().flatten().min(),
-        has_marked: start.has_marked,
-    })
 }
