@@ -45,6 +45,28 @@ SELECT t.call($$SELECT * FROM claims.begin_first(1, t.each('a', 'b', 'z', 'free'
 SELECT claims.begin_update(2, t.creates('m'), lease_uuid => t.u(9303)) = t.u(9303);
 SELECT t.call($$SELECT * FROM claims.begin_first(2, t.each('m'), t.u(9303))$$);
 
+-- a stored digest is that of this text in every version: a cell repeats its call after an upgrade, too
+CREATE FUNCTION t.compared(creates text[], VARIADIC destroys text[] DEFAULT '{}') RETURNS text LANGUAGE sql AS $$
+    SELECT format('{"create_records":[%s],"destroy_records":[%s]}',
+        (SELECT string_agg(format('{"bucket":{"type":"ROUTES","value":"%s"},"subject":{"type":"GROUP","id":"1"},'
+            '"source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"1"}}', v), ',') FROM unnest(creates) AS v),
+        (SELECT string_agg(format('{"bucket":{"type":"ROUTES","value":"%s"}}', v), ',') FROM unnest(destroys) AS v))
+$$;
+CREATE FUNCTION t.digest_is(n int, compared text, before bytea DEFAULT '\x00') RETURNS boolean LANGUAGE sql AS $$
+    SELECT substr(request_digest, 1, 32) = sha256(before || convert_to(compared, 'UTF8')) FROM claims.claim_leases WHERE uuid = t.u(n) $$;
+BEGIN; SELECT t.have(1, 'g8', 'g9');
+SELECT claims.begin_update(1, t.creates('g1', 'g2'), t.destroys('g8', 'g9'), t.u(9311)) = t.u(9311),
+       t.digest_is(9311, t.compared('{g1,g2}', 'g8', 'g9'));
+SELECT claims.begin_update(1, t.creates('g3'), '[]', t.u(9312), cell_xid => '258') = t.u(9312),
+       t.digest_is(9312, t.compared('{g3}'), '\x010000000000000102');
+SELECT claims.begin_update(1, t.creates('g4'), t.destroys('gone'), t.u(9313), skip_missing => true) = t.u(9313),
+       t.digest_is(9313, t.compared('{g4}', 'gone') || 'skip_missing');
+SELECT chosen, t.digest_is(9314, '[' || t.compared('{g5}') || ']') FROM claims.begin_first(1, t.each('g5'), t.u(9314));
+SELECT chosen, t.digest_is(9315, '[' || t.compared('{c}') || ',' || t.compared('{g6}') || ']')
+  FROM claims.begin_first(1, t.each('c', 'g6'), t.u(9315));
+ROLLBACK;
+DROP FUNCTION t.compared, t.digest_is;
+
 -- malformed arrays are refused
 SELECT t.call(format('SELECT * FROM claims.begin_first(1, %L)', alternatives))
   FROM (VALUES ('[]'), ('{}'), ('[[]]'), ('[{}]'), ('[{"create_records": [], "destroy_records": []}]'), ('[{"create_records": {}}]'),
