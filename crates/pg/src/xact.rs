@@ -185,6 +185,11 @@ pub fn commit_unflushed() {
     }
 }
 
+/// Makes this transaction's commit wait as `synchronous_commit` says, whatever [`commit_unflushed`] wanted before.
+pub(super) fn commit_as_set() {
+    UNFLUSHED.set(Flushing::No);
+}
+
 fn before_unflushed() -> Result<(), ErrorReport> {
     if let Flushing::Wanted = UNFLUSHED.get() {
         // SAFETY: a variable of this process, which only the commit that begins now reads.

@@ -66,10 +66,15 @@ expect 'nobody else' "$(PGUSER=script_claims_nobody sqlstate "SELECT claims.read
 # A session with synchronous_commit = off waits nevertheless, and so does a repeat of a cancelled call.
 sql "$(begin waits 6)" >/dev/null
 sql "$(begin unflushed 9)" >/dev/null
+sql "$(begin changed 10)" >/dev/null
 control standby stop
 expect 'a commit waits' "$(answer "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'its repeat waits' "$(answer "SELECT claims.commit_update(1, '$(lease 6)')")" waits
 expect 'what need not be flushed waits, too' "$(answer "SELECT claims.commit_unflushed(1, '$(lease 9)')")" waits
+turned() { printf "set_config('claims.require_synchronous', '%s', true)" "$1"; }
+begun=$(begin changed11 11)
+expect 'so it does if the setting was turned on after it, before a begin' \
+  "$(answer "SELECT $(turned off), claims.commit_unflushed(1, '$(lease 10)'), $(turned on), ${begun#SELECT }")" waits
 expect 'a begin waits' "$(answer "$(begin waits7 7)")" waits
 expect 'its repeat waits' "$(answer "$(begin waits7 7)")" waits
 expect 'a fence waits' "$(answer "SELECT claims.rollback_update(1, '$(lease 8)')" )" waits
