@@ -100,6 +100,20 @@ close() {
 
 # --- clusters that stop and start -----------------------------------------------------------------------------------
 
+# alone: nobody flushes at the service but who commits, until it is started again: not the process that does it for those who have not. It must not
+# have the lock that all who flush need: it is stopped while it sleeps.
+alone() {
+  local walwriter _
+  walwriter=$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
+  for _ in $(seq 1 2000); do
+    kill -STOP "$walwriter"
+    [ "$(at shared "SELECT wait_event FROM pg_stat_activity WHERE pid = $walwriter")" != WalWriterMain ] || return 0
+    kill -CONT "$walwriter"
+    sleep 0.01
+  done
+  die 'the WAL writer does not sleep'
+}
+
 # halt NAME [MODE]: an orderly stop. The directory and the port stay.
 halt() { control "$1" stop -m "${2:-fast}"; }
 

@@ -6,19 +6,6 @@
 start_cells -c shared_preload_libraries=claims
 at cell1 "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'), claims.automatic(1, 'service')" >/dev/null
 save_name() { tell app "INSERT INTO routes (name) VALUES ('$1')"; }
-# Nobody flushes but who commits: not the process that does it for those who have not. It must not have the lock that all who flush
-# need: it is stopped while it sleeps.
-alone() {
-  local walwriter _
-  walwriter=$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
-  for _ in $(seq 1 2000); do
-    kill -STOP "$walwriter"
-    [ "$(at shared "SELECT wait_event FROM pg_stat_activity WHERE pid = $walwriter")" != WalWriterMain ] || return 0
-    kill -CONT "$walwriter"
-    sleep 0.01
-  done
-  die 'the WAL writer does not sleep'
-}
 fall() { crash shared; resume shared; }
 # unflushed LEASE: a lease that was begun, and committed without a flush.
 unflushed() { begin 1 "$1" "name$1"; as_cell 1 "SELECT claims.commit_unflushed(1, '$(lease "$1")')"; }
@@ -52,6 +39,23 @@ told change_cursor 'at shared "SELECT claims.change_cursor() IS NOT NULL"' t
 at shared "ALTER SYSTEM RESET claims.change_feed"; at shared 'SELECT pg_reload_conf()' >/dev/null
 expect 'in one transaction with a begin it is flushed' "$(alone; as_cell 1 "SELECT claims.begin_update(1, '[$(claim own)]', lease_uuid => '$(lease 50)'), claims.commit_unflushed(1, '$(lease 50)')" | tail -c 2; fall; outcome 1 50)" 't
 committed'
+at shared 'CREATE TABLE others (n int)'
+# other N STATEMENT...: whether another row of the session that runs these survives a crash.
+other() {
+  local n=$1 statement statements=()
+  shift
+  for statement in "$@" "INSERT INTO others VALUES ($n)" COMMIT 'SHOW synchronous_commit'; do statements+=(-c "$statement"); done
+  alone
+  ( use_cluster shared; psql -XqAt "${statements[@]}" | tail -1 )
+  fall
+  at shared "SELECT count(*) FROM others WHERE n = $n"
+}
+for n in 51 52; do begin 1 $n "name$n" >/dev/null; done
+call() { echo "SELECT claims.commit_unflushed(1, '$(lease "$1")')"; }
+expect 'only its own transaction is not flushed' "$(other 1 BEGIN "$(call 51)" COMMIT BEGIN)" 'on
+1'
+expect 'and none whose savepoint was rolled back' "$(other 2 BEGIN 'SAVEPOINT s' "$(call 52)" 'ROLLBACK TO s')" 'on
+1'
 at shared "SELECT claims.commit_update(1, uuid) FROM claims.claim_leases; DELETE FROM claims.claims" >/dev/null
 
 say 'a session of a cell'

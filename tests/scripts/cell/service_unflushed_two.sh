@@ -13,18 +13,6 @@ at cell1 "
   SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
          claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
          claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}')" >/dev/null
-# Nobody flushes but who commits: see service_unflushed.sh.
-alone() {
-  local walwriter _
-  walwriter=$(at shared "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")
-  for _ in $(seq 1 2000); do
-    kill -STOP "$walwriter"
-    [ "$(at shared "SELECT wait_event FROM pg_stat_activity WHERE pid = $walwriter")" != WalWriterMain ] || return 0
-    kill -CONT "$walwriter"
-    sleep 0.01
-  done
-  die 'the WAL writer does not sleep'
-}
 kept() { tracked 1 | tr ' ' '\n' | grep -vc '^-$' || true; }
 # save FROM TO: saves of one name each, in the session.
 save() { local n saves=; for n in $(seq "$1" "$2"); do saves="$saves INSERT INTO routes (name) VALUES ('many$n');"; done; tell app "$saves"; }
@@ -53,3 +41,14 @@ as_app 1 "SELECT * FROM claims.reconcile(1, 'second', '0')" >/dev/null
 expect 'recovery repeats it' "$(reconcile 1 | cut -d '|' -f 2) $(claimed 1 | grep -c '\*')" '1 0'
 reconcile 1 >/dev/null
 agree 'two services'
+close app
+
+say 'a row that another session has locked'
+open app cell1
+open locker cell1 postgres
+expect 'fifty saves' "$(save 201 250)$(settled) $(kept)" 'soon 50'
+expect 'one of them is locked' "$(tell locker "BEGIN; SELECT 1 FROM claims.cells_outstanding_leases ORDER BY uuid LIMIT 1 FOR UPDATE")" 1
+expect 'the next one leaves it, without waiting' "$(save 251 251)$(settled) $(kept)" 'soon 2'
+close locker
+reconcile 1 >/dev/null
+agree 'the locked row'
