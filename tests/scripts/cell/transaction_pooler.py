@@ -75,6 +75,8 @@ async def serve(reader, writer):
                 break
             pool = await pool_of(parameters)
             from_server, to_server, process = await (pool.get() if sessions else connect(parameters))
+            if from_server.at_eof():  # the server was started again
+                from_server, to_server, process = await connect(parameters)
             state = b""
             while state != b"I":
                 to_server.write(text)

@@ -56,4 +56,8 @@ SELECT pg_temp.problems('ALTER TABLE claims.claims DROP CONSTRAINT claims_bucket
       CREATE UNIQUE INDEX claims_bucket ON claims.claims (bucket_value, bucket_type, uuid)');
 SELECT pg_temp.problems('ALTER TABLE claims.claims DROP CONSTRAINT claims_bucket;
       ALTER TABLE claims.claims ADD CONSTRAINT claims_bucket UNIQUE (bucket_value, bucket_type) DEFERRABLE');
+-- an index of requests with another condition: check() reports it, and requests are found all the same
+SELECT pg_temp.problems('DROP INDEX claims.requests_ready; CREATE INDEX requests_ready ON claims.requests (queue, id) WHERE status = ''error''');
+SELECT t.after_change('DROP INDEX claims.requests_ready; CREATE INDEX requests_ready ON claims.requests (queue, id) WHERE status = ''error'';
+      SELECT claims.enqueue_request(''altered'', ''e'', ''update'')', $$SELECT entity FROM claims.take_requests('altered', t.u(1))$$);
 SELECT t.clean();

@@ -130,6 +130,8 @@ SELECT t.call(format('SELECT claims.require_naming(%L, %L, %L)', version, types,
       ('{HANDLES}', '{"of no version"}'), (NULL, '{}')) AS n (types, profiles);
 SELECT t.call($$SELECT claims.require_naming('15.1.0', '{HANDLES}', '{username}')$$);
 SELECT t.call($$SELECT claims.require_naming('15.1.0', '{ROUTES}', '{exact}')$$);
+-- nor may it be called in a security-restricted operation
+SELECT t.call($$CREATE MATERIALIZED VIEW t.restricted AS SELECT claims.require_naming('15.1.0', '{ROUTES}', '{exact}') IS NULL AS answer$$);
 
 -- cleans up
 DELETE FROM claims.bucket_types WHERE id >= 100; DELETE FROM claims.type_names WHERE id >= 100;
