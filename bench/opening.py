@@ -49,7 +49,7 @@ class Results:
             return None
         header, _, *rows = map(cells, found.group(1).strip().split("\n"))
         for line in rows:
-            if row is None or line[0].replace(",", "") == row:
+            if column in header and (row is None or line[0].replace(",", "") == row.replace(",", "")):
                 return float(line[header.index(column)].replace(",", ""))
         return None
 

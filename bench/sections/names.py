@@ -150,7 +150,7 @@ def firsts(section):
         ratio = median([first / conflict for conflict, first, *_ in rounds])
         floor = median([(begin + probes) / conflict for conflict, _, _, begin, probes in rounds])
         rows.append([what, f"{conflict:.0f}", f"{first:.0f}", f"{ratio:.2f}", f"{ten:.0f}", f"{begin:.0f} + {probes:.0f}", f"{floor:.2f}"])
-        section.at_most(f"begin_first, the tenth of ten is free, {what} / a begin that conflicts", ratio, 2)
+        section.at_most(f"begin_first, the tenth of ten is free, {what} / a begin that conflicts", ratio, 1.5)
         section.at_most(f"begin_first, the tenth of ten is free, {what} / ten begins instead", median([first / ten for _, first, ten, *_ in rounds]), 0.25)
     section.tables.append(("a call, µs", ["type", "a begin that conflicts", "begin_first, tenth of ten free", "ratio", "ten begins instead",
                                         "a begin that succeeds + nine look-ups", "floor of the ratio"], rows))
