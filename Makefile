@@ -83,7 +83,7 @@ release: ## Make all that a release carries, in target/release-artefacts: packag
 release-check: ## Run the checks before a release, besides make test and make test-matrix: make release, bare machines, Citus, the incidents
 	@scripts/release-check
 
-bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, without writing; SECTION=cell_save, distance, rollout, size or transfer write their own part)
+bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, which renew their parts)
 	@scripts/bench $(SECTION)
 
 fmt: ## Format the Rust sources

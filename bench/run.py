@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make bench: measure, print, and write RESULTS.md. Names of sections as arguments run only those and write nothing.
+"""make bench: measure, print, and write RESULTS.md. Names of sections as arguments run only those, and renew only their parts.
 
 A section is a module in sections/ with run(), which returns a lib.Section. Add it to SECTIONS. One that makes all its databases
 itself says OWN_DATABASES = True: alone it does not wait for the others'. Those in APART take long and share nothing with the others:
@@ -19,6 +19,7 @@ SECTIONS = ["in_server", "end_to_end", "changes", "reads", "conflict", "snapshot
             "names", "counters"]
 APART = ["cell_save", "rollout", "fleet", "contention", "size", "fillfactor", "distributed", "transfer", "histories", "one_database", "distance", "footprint"]
 RESULTS = HERE / "RESULTS.md"
+VERDICTS = "## Wanted and found"
 
 
 def machine():
@@ -34,17 +35,22 @@ def machine():
 
 
 def report(sections, checks):
-    missed = [check for check in checks if not check[3]]
     parts = ["# Measurements", "", "Written by `make bench`. " + machine()]
     if QUICK:
         parts += ["", f"A short look (BENCH_QUICK): few rounds, and the \"million\" table holds {LOADED} claims."]
-    parts += ["", "## Wanted and found", "",
-              f"{len(checks) - len(missed)} of {len(checks)} met. Sections that run by themselves ({', '.join(APART)}) have such tables of their own.",
-              *(f"- Missed: {c[0]} is {c[1]}, wanted {c[2]}." for c in missed),
-              "", wanted_and_found(checks)]
+    parts += ["", *verdicts(checks)]
     for section in sections:
         parts += ["", *described(section)]
     return "\n".join(parts) + "\n"
+
+
+def verdicts(checks):
+    """The lines of what was wanted and found."""
+    missed = [check for check in checks if not check[3]]
+    return [VERDICTS, "",
+            f"{len(checks) - len(missed)} of {len(checks)} met. Sections that run by themselves ({', '.join(APART)}) have such tables of their own.",
+            *(f"- Missed: {c[0]} is {c[1]}, wanted {c[2]}." for c in missed),
+            "", wanted_and_found(checks)]
 
 
 def described(section, *more):
@@ -74,6 +80,25 @@ def write_apart(section):
     say(f"written to bench/RESULTS.md: {section.title}")
 
 
+def write_some(sections):
+    """Puts sections in the place of their former selves, each with its machine and day, and their checks among those of the others."""
+    text, checks = RESULTS.read_text(), []
+    former = part_of_results(VERDICTS.removeprefix("## "))
+    for line in former.split("\n"):
+        row = [cell.strip() for cell in line.split("|")[1:-1]]
+        if row and row[0] != "what" and not row[0].startswith("---"):
+            checks.append((*row[:3], row[3] == "ok"))
+    for section in sections:
+        text = text.replace(part_of_results(section.title), "\n" + "\n".join(described(section, "", machine())) + "\n")
+        names = {check[0] for check in section.checks}
+        place = next((at for at, check in enumerate(checks) if check[0] in names), len(checks))
+        checks = [check for check in checks[:place] if check[0] not in names] + section.checks + [
+            check for check in checks[place:] if check[0] not in names]
+    RESULTS.write_text(text.replace(former, "\n" + "\n".join(verdicts(checks)) + "\n"))
+    opening.renew(RESULTS)
+    say(f"written to bench/RESULTS.md: {', '.join(section.title for section in sections)}")
+
+
 def main():
     names = sys.argv[1:] or SECTIONS
     if len(names) > 1 and set(names) & set(APART):
@@ -91,8 +116,10 @@ def main():
     print(text)
     if names[0] in APART and not QUICK and sections[0].tables:
         write_apart(sections[0])
-    elif sys.argv[1:] or QUICK:
+    elif QUICK or not all(section.tables for section in sections):
         say("nothing written: RESULTS.md is for whole runs")
+    elif sys.argv[1:]:
+        write_some(sections)
     else:
         RESULTS.write_text(text + "".join(part_of_results(importlib.import_module(f"sections.{name}").TITLE) for name in APART))
         opening.renew(RESULTS)
