@@ -8,6 +8,7 @@ use pgrx::pg_sys;
 
 use crate::cache::Freshness;
 use crate::index::{KeyOrder, indexes_of};
+use crate::settings::under;
 use crate::text::char_byte;
 use crate::tuple::{attribute, name_of, width};
 
@@ -332,7 +333,10 @@ unsafe fn has_predicate(index: pg_sys::Relation, wanted: Option<&CStr>) -> bool 
             return false;
         }
         let context = pg_sys::deparse_context_for(c"".as_ptr(), (*(*index).rd_index).indrelid);
-        let text = pg_sys::deparse_expression(pg_sys::make_ands_explicit(list).cast(), context, false, false);
+        // Whatever the session has set: the text has names in quotes, and names of schemas, only where they are needed.
+        let text = under(&[(c"quote_all_identifiers", c"off"), (c"search_path", c"pg_catalog")], || {
+            pg_sys::deparse_expression(pg_sys::make_ands_explicit(list).cast(), context, false, false)
+        });
         CStr::from_ptr(text) == wanted
     }
 }

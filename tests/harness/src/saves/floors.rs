@@ -1,4 +1,4 @@
-//! What saves cost at least, of which nothing asks another database: the same rows there, without the extension.
+//! Floors of saves: the same rows at cell and service, written without the extension.
 
 use std::env;
 use std::fmt::Write as _;
