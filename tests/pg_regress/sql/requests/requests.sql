@@ -155,3 +155,22 @@ SELECT claims.enqueue_request('p', 'a', 'update') > 0;
 PREPARE TRANSACTION 'regress_requests';
 ROLLBACK;
 DELETE FROM claims.requests;
+-- the next request is found at every distance from one that is in hand or settled
+DO $$
+DECLARE first bigint;
+BEGIN
+    FOR distance IN 30..34 LOOP
+        DELETE FROM claims.requests WHERE queue = 'far';
+        first := claims.enqueue_request('far', 'a', 'update');
+        PERFORM claims.enqueue_request('far', 'b', 'update');
+        UPDATE claims.requests SET id = first + distance WHERE queue = 'far' AND entity = 'b';
+        COMMIT;
+        ASSERT t.take('far', 1) LIKE '% a%' AND t.take('far', 1) LIKE '% b%', format('in hand, %s', distance);
+        ROLLBACK;
+        PERFORM t.take('far', 1), claims.settle_requests(t.u(1));
+        COMMIT;
+        ASSERT t.take('far', 1) LIKE '% b%', format('settled, %s', distance);
+        COMMIT;
+    END LOOP;
+    DELETE FROM claims.requests WHERE queue = 'far';
+END $$;
