@@ -50,11 +50,13 @@ other() {
   fall
   at shared "SELECT count(*) FROM others WHERE n = $n"
 }
-for n in 51 52; do begin 1 $n "name$n" >/dev/null; done
+for n in 51 52 53; do begin 1 $n "name$n" >/dev/null; done
 call() { echo "SELECT claims.commit_unflushed(1, '$(lease "$1")')"; }
 expect 'only its own transaction is not flushed' "$(other 1 BEGIN "$(call 51)" COMMIT BEGIN)" 'on
 1'
-expect 'and none whose savepoint was rolled back' "$(other 2 BEGIN 'SAVEPOINT s' "$(call 52)" 'ROLLBACK TO s')" 'on
+expect 'not one whose savepoint was rolled back' "$(other 2 BEGIN 'SAVEPOINT s' "$(call 52)" 'ROLLBACK TO s')" 'on
+1'
+expect 'nor the one after a call that was rolled back' "$(other 3 BEGIN "$(call 53)" ROLLBACK BEGIN)" 'on
 1'
 at shared "SELECT claims.commit_update(1, uuid) FROM claims.claim_leases; DELETE FROM claims.claims" >/dev/null
 

@@ -45,7 +45,7 @@ close app
 
 say 'a row that another session has locked'
 open app cell1
-tell app "SET statement_timeout = '20s'" >/dev/null
+tell app "SET lock_timeout = '5s'" >/dev/null
 open locker cell1 postgres
 expect 'fifty saves' "$(save 201 250)$(settled) $(kept)" 'soon 50'
 expect 'one of them is locked' "$(tell locker "BEGIN; SELECT 1 FROM claims.cells_outstanding_leases ORDER BY uuid LIMIT 1 FOR UPDATE")" 1
