@@ -27,7 +27,8 @@ fn commit_update(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<boo
     Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Now)? != LeaseEnd::Before)
 }
 
-/// Commits a lease without a flush, for sessions of cells. They settle many leases once more in one call before they forget them.
+/// Commits a lease without a flush, for sessions of cells. They forget the lease after a later begin of the same process, which is flushed, or, behind a
+/// pooler, after they have settled many leases once more in one call.
 #[pg_extern(schema = "claims")]
 fn commit_unflushed(cell_id: Option<i64>, lease_uuid: Option<PgUuid>) -> Result<bool, ErrorReport> {
     Ok(settle(cell_id, lease_uuid, Ending::Commit, Flush::Later)? != LeaseEnd::Before)
