@@ -5,8 +5,8 @@ from typing import NamedTuple
 TITLE = "## Missed before, and now"
 
 TEXT = """\
-Before: what these sections found on 2026-11-25 or 26, or, where a row names another way, what that found. The floor is what the best possible
-program would find, as the last column says; a wanted number below it cannot be had.
+Before: what these sections found on 2026-11-25 or 26. Now: what each found last; a section that was measured since then says so. The floor is what the best
+possible program would find, as the last column says: a better number cannot be had.
 """
 
 CHECKS = "Wanted and found"
