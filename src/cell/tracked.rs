@@ -83,7 +83,9 @@ query! {
     fn fence_taken(leases: &[Uuid]) = [Statement]
         "WITH freed AS (DELETE FROM claims.cells_outstanding_leases WHERE uuid = ANY (:leases))
          INSERT INTO claims.lease_fences (lease_uuid) SELECT u FROM unnest(:leases) AS u ORDER BY u ON CONFLICT DO NOTHING";
-    fn forget_rows(leases: &[Uuid], cells: Option<&[i64]>) -> usize = [LatestToWrite]
+    /// Deletes tracked leases of some cells (`None`: of all), and those without a cell, and returns how many. A lease that another session is
+    /// deleting is skipped; one that it has deleted is no error under any isolation level.
+    pub fn forget(leases: &[Uuid], cells: Option<&[i64]>) -> usize = [LatestToWrite]
         "WITH free AS MATERIALIZED (SELECT uuid FROM claims.cells_outstanding_leases
                                      WHERE uuid = ANY (:leases) AND (:cells IS NULL OR cell_id IS NULL OR cell_id = ANY (:cells))
                                      ORDER BY uuid FOR UPDATE SKIP LOCKED)
@@ -132,17 +134,11 @@ query! {
           WHERE f.lease_uuid = old.lease_uuid AND NOT EXISTS (SELECT FROM alive WHERE alive.since <= f.fenced_at)";
 }
 
-/// Deletes tracked leases of some cells (`None`: of all), and those without a cell, and returns how many. A lease that another session is
-/// deleting is skipped; one that it has deleted is no error under any isolation level.
-pub fn forget(connection: &Connection, leases: &[Uuid], cells: Option<&[i64]>) -> usize {
-    forget_rows(connection, leases, cells)
-}
-
 /// Like [`forget`], for leases of one cell that this session has tracked and committed. It deletes their rows without a statement, because a
 /// session does this for each of its saves, in uuid order. Another session may have done so.
 pub fn forget_own(connection: &Connection, mut leases: Vec<Uuid>, cell_id: i64) {
     leases.sort_unstable();
-    let forget = |[table]: [&Table; 1]| {
+    let delete = |[table]: [&Table; 1]| {
         table.look_up(Reading::Latest, |rows| {
             for lease in &leases {
                 let is_of_cell = |row: &Row| row.get::<i64>(tracked::CELL_ID) == Some(cell_id);
@@ -154,8 +150,8 @@ pub fn forget_own(connection: &Connection, mut leases: Vec<Uuid>, cell_id: i64) 
             }
         });
     };
-    if direct::open([&TRACKED_LEASES], forget).is_none() {
-        forget_rows(connection, &leases, Some(&[cell_id]));
+    if direct::open([&TRACKED_LEASES], delete).is_none() {
+        forget(connection, &leases, Some(&[cell_id]));
     }
 }
 

@@ -234,3 +234,16 @@ agree() {
   expect "$1: no lease is outstanding" "$(at shared 'SELECT count(*) FROM claims.claim_leases')" 0
   expect "$1: check" "$(at shared "SELECT count(*) FROM claims.check() WHERE problem <> 'table is not as the extension has created it'")" 0
 }
+
+# start_second_service [-c SETTING]...: a service beside the first one for the first cell, which claims names of `users` there.
+start_second_service() {
+  start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic "$@"
+  at second "CREATE EXTENSION claims; CREATE ROLE cell1 LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell(1, 'cell1', 'cell 1')" >/dev/null
+  at cell1 "
+    CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
+    CREATE USER MAPPING FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
+    CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
+    SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
+           claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
+           claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}')" >/dev/null
+}

@@ -3,16 +3,8 @@
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c max_connections=60
-start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic
-at second "CREATE EXTENSION claims; CREATE ROLE cell1 LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell(1, 'cell1', 'cell 1')" >/dev/null
-at cell1 "
-  CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
-  CREATE USER MAPPING FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
-  CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
-  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
-         claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
-         claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}');
-  ALTER DATABASE postgres SET claims.service_timeout = '40s'" >/dev/null
+start_second_service
+at cell1 "ALTER DATABASE postgres SET claims.service_timeout = '40s'"
 reload_with() { at cell1 "ALTER SYSTEM SET $1"; at cell1 'SELECT pg_reload_conf()' >/dev/null; wait_for "$3" at cell1 "SHOW $2" >/dev/null; }
 limit() { at shared "ALTER ROLE cell1 CONNECTION LIMIT $1"; at second "ALTER ROLE cell1 CONNECTION LIMIT $1"; }
 connections() { echo "$(at shared "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'") $(at second "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'claims cell 1'")"; }

@@ -4,15 +4,7 @@
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims
-start_cluster second --fast -c synchronous_commit=on -c log_min_messages=panic -c shared_preload_libraries=claims
-at second "CREATE EXTENSION claims; CREATE ROLE cell1 LOGIN PASSWORD '$CELLS_PASSWORD'; SELECT claims.register_cell(1, 'cell1', 'cell 1')" >/dev/null
-at cell1 "
-  CREATE SERVER second FOREIGN DATA WRAPPER claims_service OPTIONS (host '127.0.0.1', port '${CLUSTER_PORT[second]}', dbname 'postgres', connect_timeout '20');
-  CREATE USER MAPPING FOR postgres SERVER second OPTIONS (user 'cell1', password '$CELLS_PASSWORD');
-  CREATE TABLE users (id bigint GENERATED ALWAYS AS IDENTITY, name text UNIQUE); GRANT ALL ON users TO app;
-  SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'),
-         claims.claim_attribute('users', 'name', 'USERNAMES', 'USER', 'id', 'RAILS_TABLE_USERS', 'id'),
-         claims.automatic(1, 'service'), claims.automatic(1, 'second', '{USERNAMES}')" >/dev/null
+start_second_service -c shared_preload_libraries=claims
 kept() { tracked 1 | tr ' ' '\n' | grep -vc '^-$' || true; }
 # save FROM TO: saves of one name each, in the session.
 save() { local n saves=; for n in $(seq "$1" "$2"); do saves="$saves INSERT INTO routes (name) VALUES ('many$n');"; done; tell app "$saves"; }

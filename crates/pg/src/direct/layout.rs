@@ -319,8 +319,7 @@ unsafe fn is_as_created(wanted: &IndexLayout, index: pg_sys::Relation, columns: 
     }
 }
 
-/// Returns whether an index has this predicate, or none. The texts are those of the types and operators in pg_catalog: with another
-/// `search_path` they may differ, and the table is used by statements then.
+/// Returns whether an index has this predicate, or none.
 ///
 /// # Safety
 /// The index is open.
