@@ -23,23 +23,39 @@ done
 # at_services QUERY: the answers of both services.
 at_services() { echo "$(at shared "$1") $(at second "$1")"; }
 leases() { at_services 'SELECT count(*) FROM claims.claim_leases'; }
-names_at() { at "$1" "SELECT coalesce(string_agg(bucket_value || CASE status WHEN 1 THEN '' ELSE '*' END, ' ' ORDER BY bucket_value COLLATE \"C\"), '-') FROM claims.claims WHERE creator_id = $2"; }
-rows_in() { at "cell$1" "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '-') FROM $2"; }
+names_of() { printf "SELECT coalesce(string_agg(bucket_value || CASE status WHEN 1 THEN '' ELSE '*' END, ' ' ORDER BY bucket_value COLLATE \"C\"), '-') FROM claims.claims WHERE creator_id = %s;" "$1"; }
+rows_of() { printf "SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '-') FROM %s;" "$1"; }
 # recover CELL SERVER [STALE_AFTER]: one pass. recover_all: two at each service. A crash may have erased the id of a transaction: then only age decides.
+# recover_all has one session in each cell for its four passes: a session costs more than a pass.
 recover() { as_app "$1" "SELECT * FROM claims.reconcile($1, '$2', '${3:-10 minutes}')" 2>>"$CLAIMS_TMP/warnings"; }
-recover_all() { local n pass; for pass in 1 2; do for n in 1 2; do recover $n service 0; recover $n second 0; done; done >/dev/null; }
-both() { printf "INSERT INTO routes (name) VALUES ('%s'); INSERT INTO users (name) VALUES ('%s');" "$1" "$1"; }
-# whole WHAT: each service has what the rows of its types call for, and nothing is left over.
-whole() {
-  local n
+recover_all() {
+  local n pass passes
   for n in 1 2; do
-    expect "$1: cell $n, first service" "$(names_at shared $n)" "$(rows_in $n routes)"
-    expect "$1: cell $n, second service" "$(names_at second $n)" "$(rows_in $n users)"
-    expect "$1: cell $n tracks nothing any more" "$(tracked $n)" -
+    passes=()
+    for pass in 1 2; do passes+=(-c "SELECT claims.reconcile($n, 'service', '0')" -c "SELECT claims.reconcile($n, 'second', '0')"); done
+    ( use_cluster "cell$n"; PGUSER=app psql -XqAt -v ON_ERROR_STOP=1 "${passes[@]}" ) >/dev/null 2>>"$CLAIMS_TMP/warnings"
   done
-  expect "$1: no lease is outstanding" "$(leases)" '0 0'
-  expect "$1: no orphan" "$(for n in 1 2; do at "cell$n" 'SELECT count(*) FROM claims.seen_orphans'; done | tr '\n' ' ')" '0 0 '
-  expect "$1: check" "$(at_services "SELECT count(*) FROM claims.check() WHERE problem <> 'table is not as the extension has created it'")" '0 0'
+}
+both() { printf "INSERT INTO routes (name) VALUES ('%s'); INSERT INTO users (name) VALUES ('%s');" "$1" "$1"; }
+# whole WHAT: each service has what the rows of its types call for, and nothing is left over. One session asks everything of a cluster.
+whole() {
+  local n question first second own
+  question="$(names_of 1) $(names_of 2)
+    SELECT count(*) FROM claims.claim_leases;
+    SELECT count(*) FROM claims.check() WHERE problem <> 'table is not as the extension has created it'"
+  mapfile -t first < <(at shared "$question")
+  mapfile -t second < <(at second "$question")
+  for n in 1 2; do
+    mapfile -t own < <(at "cell$n" "$(rows_of routes) $(rows_of users)
+      SELECT coalesce(string_agg(uuid::text, ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases;
+      SELECT count(*) FROM claims.seen_orphans")
+    expect "$1: cell $n, first service" "${first[n - 1]}" "${own[0]}"
+    expect "$1: cell $n, second service" "${second[n - 1]}" "${own[1]}"
+    expect "$1: cell $n tracks nothing any more" "${own[2]}" -
+    expect "$1: cell $n has no orphan" "${own[3]}" 0
+  done
+  expect "$1: no lease is outstanding" "${first[2]} ${second[2]}" '0 0'
+  expect "$1: check" "${first[3]} ${second[3]}" '0 0'
 }
 # hold_up_at SERVICE EVENT: as hold_up, at either service.
 hold_up_at() {
@@ -97,8 +113,12 @@ leaves_nothing() {
   expect "$1: the save fails" "$(answer app | tr ' ' '\n' | grep -c 57014)" 1
   let_go_at second
   close app
-  local left
-  left=$(for _ in $(seq 50); do at shared 'SELECT count(*) FROM claims.claim_leases'; sleep 0.1; done | sort -n | head -1)
+  local left _
+  for _ in $(seq 50); do
+    left=$(at shared 'SELECT count(*) FROM claims.claim_leases')
+    [ "$left" != 0 ] || break
+    sleep 0.1
+  done
   # A lease at the second service may have begun after the cancel.
   idle_at second
   recover_all
@@ -219,7 +239,7 @@ for victim in cell1 shared second all; do
     idle_at shared; idle_at second
     recover_all
     whole "$victim killed while $slow settles"
-    expect "$victim: what was committed here is there" "$(rows_in 1 routes | grep -c "settle-$victim-$slow")" 1
+    expect "$victim: what was committed here is there" "$(at cell1 "SELECT count(*) FROM routes WHERE name = 'settle-$victim-$slow'")" 1
   done
 done
 
