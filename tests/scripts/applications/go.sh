@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The example in Go: examples/go, with go test, and each command once. It compiles with Debian's pgx.
+# test: long
 . "$(dirname "$0")/../applications.bash"
 
 command -v go >/dev/null || skip 'there is no go'

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Saves present the epoch of their database: a clone, a restored backup and a promoted standby cannot begin or settle leases for the cell. Each
 # comes in both orders: the cell's pass comes first, or that of the copy.
+# test: long
 . "$(dirname "$0")/../cells.bash"
 
 start_cells

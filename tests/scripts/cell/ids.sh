@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sequences of two cells draw from ranges of one id space: the next range in time, never an id of the other cell, over crashes, restored backups of
 # either side, open transactions and bulk loads.
+# test: long
 . "$(dirname "$0")/../cells.bash"
 
 start_cells -c shared_preload_libraries=claims -c claims.databases=postgres -c claims.reconcile_interval=1h -c wal_level=replica -c max_wal_senders=4

@@ -2,6 +2,7 @@
 # An upgrade that is half done, of the extension and of PostgreSQL: the servers have the new library, the databases of service and cell the old
 # tables, and an administrator has already tried pg_upgrade. A lease was saved and not settled before. Nothing is lost, and at the end everything is
 # upgraded.
+# test: long
 OLD=1.0.0
 . "$(dirname "$0")/../upgrade/upgrade.bash"
 . "$(dirname "$0")/../upgrade/pg_upgrade.bash"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Cancels of a large begin while other sessions create one of its names and roll back: each one ends the call soon, not at its end, however many lock
 # timeouts of the call come with it. So does statement_timeout.
+# test: long
 . "$(dirname "$0")/../common.bash"
 
 rounds=${CANCEL_ROUNDS:-45}
