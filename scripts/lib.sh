@@ -263,11 +263,11 @@ sqlstate() {
 # The limit of a test's waits. It is long because a machine under load is slow; a test that passes rarely waits that long.
 WAIT_LIMIT_SECONDS=120
 
-# pause N: sleeps before a wait looks for the Nth time: 20 ms, and a little longer each time, up to 200 ms, because most looks start psql and a
-# backend, and take their CPU time from other tests.
+# pause N: sleeps before a wait looks for the Nth time: 20 ms, and 10 ms longer each time, up to half a second, because most looks start psql and a
+# backend, and take their CPU time from other tests. A wait of several seconds ends by a twentieth too late.
 pause() {
   local seconds
-  printf -v seconds '0.%03d' $(($1 < 18 ? 10 + 10 * $1 : 200))
+  printf -v seconds '0.%03d' $(($1 < 49 ? 10 + 10 * $1 : 500))
   sleep "$seconds"
 }
 
