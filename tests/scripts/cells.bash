@@ -77,14 +77,18 @@ send() {
   printf '%s\n;\\echo done\n' "$2" >&"${SESSION_IN[$1]}"
 }
 answer() {
-  local lines looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
+  local lines ended looks=0 end=$((SECONDS + WAIT_LIMIT_SECONDS))
   while [ $SECONDS -lt $end ]; do
+    # psql ends when it has lost its server, without an answer: then nothing follows what it has written until now.
+    ended=no
+    [ -e "/proc/${SESSION_PID[$1]}/exe" ] || ended=yes
     mapfile -t -s "$SESSION_MARK" lines <"${SESSION_OUT[$1]}"
     if [ ${#lines[@]} -gt 0 ] && [ "${lines[-1]}" = done ]; then
       unset 'lines[-1]'
       printf '%s\n' "${lines[@]}" | sed '/^$/d' | tr '\n' ' ' | sed 's/ *$//'
       return
     fi
+    [ $ended = no ] || break
     pause $((++looks))
   done
   echo 'no answer'
