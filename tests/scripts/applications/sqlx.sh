@@ -4,8 +4,8 @@
 . "$(dirname "$0")/../applications.bash"
 
 cd "$CLAIMS_ROOT/examples/sqlx"
-# In the folder of the other Rust programs: what they have in common is compiled once.
-export CARGO_TARGET_DIR=$CLAIMS_TARGET
+# In the folder of the other Rust programs, and with their profile (Cargo.toml): what they have in common is compiled once.
+export CARGO_TARGET_DIR=$CLAIMS_TARGET CARGO_PROFILE_DEV_DEBUG=line-tables-only
 cargo metadata --locked --format-version 1 --filter-platform "$(rustc -vV | sed -n 's/^host: //p')" >/dev/null 2>"$CLAIMS_TMP/metadata" || {
   ! grep -q 'lock file' "$CLAIMS_TMP/metadata" || die "$(cat "$CLAIMS_TMP/metadata")"
   skip 'cargo cannot get packages'

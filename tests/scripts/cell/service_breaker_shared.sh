@@ -46,7 +46,7 @@ expect 'four sessions failed' "$(state)" 'service|closed|4|t|'
 state_as_app 1 "INSERT INTO routes (name) VALUES ('down5')" >/dev/null
 expect 'the fifth has opened it for all' "$(state)" 'service|open|5|t|1.0'
 expect 'another cell has its own' "$(state 2 | cut -d'|' -f 2)" closed
-# (up to half a minute: crates/model/tests/breaker.rs)
+# (up to half a minute: crates/model/tests/rules/breaker.rs)
 for pause in 2 4; do
   sleep_until_next_try
   state_as_app 1 "INSERT INTO routes (name) VALUES ('again')" >/dev/null
