@@ -30,11 +30,16 @@ class BusyNames:
         return response
 
     def process_exception(self, request, error):
-        state = isinstance(error, OperationalError) and getattr(error.__cause__, "pgcode", None)
+        state = isinstance(error, OperationalError) and sqlstate(error)
         if state not in UNAVAILABLE | {LOCK_NOT_AVAILABLE}:
             return None
         request.met_busy_name = state == LOCK_NOT_AVAILABLE
         return JsonResponse({"error": "Names cannot be saved at the moment."}, status=503, headers={"Retry-After": "1"})
+
+
+def sqlstate(error):
+    """The SQLSTATE of an error of the database, which psycopg2 and psycopg 3 have in the same place."""
+    return getattr(getattr(error.__cause__, "diag", None), "sqlstate", None)
 
 
 class ActingContext:

@@ -6,7 +6,7 @@ from unittest import mock
 from django.db import IntegrityError, OperationalError, connections, transaction
 from django.test import SimpleTestCase
 
-from .middleware import BusyNames
+from .middleware import BusyNames, sqlstate
 from .models import Email, Route, User
 
 UNIQUE = {"username": [{"message": "User with this Username already exists.", "code": "unique"}]}
@@ -27,7 +27,7 @@ class ApplicationTest(SimpleTestCase):
             try:
                 return save()
             except OperationalError as error:
-                if error.__cause__.pgcode != "55P03":
+                if sqlstate(error) != "55P03":
                     raise
                 time.sleep(0.05)
         self.fail("never settled")
