@@ -20,7 +20,7 @@ build broken 16.10 '2 passed, 1 failed'
 # matrix ARGUMENT...: prints its output without the times, and its exit code.
 matrix() {
   local rc=0
-  CARGO_TARGET_DIR=$CLAIMS_TMP/target PG_MAJOR=15 PG_CONFIG='' "$root/scripts/test-matrix" "$@" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
+  CARGO_TARGET_DIR=$CLAIMS_TMP/target PG_MAJOR=15 MAKEFLAGS=' -- PG_MAJOR=15' PG_CONFIG='' "$root/scripts/test-matrix" "$@" >"$CLAIMS_TMP/out" 2>&1 || rc=$?
   echo "$rc"
 }
 
