@@ -38,8 +38,8 @@ CREATE TABLE few_more PARTITION OF few FOR VALUES IN (1001); CREATE TABLE many_m
 SELECT t.compared('CREATE TABLE parts_new PARTITION OF parts FOR VALUES IN (1002)', 500);
 SELECT t.compared($$INSERT INTO parts VALUES (3, 'f')$$, 40);
 
--- a session keeps what it knows of all partitions
+-- a session keeps what it knows of all partitions: at most one row is read
 INSERT INTO many SELECT n, 'n ' || n FROM generate_series(1, 600) n;
-SELECT t.rows_read($$INSERT INTO many SELECT n, 'again ' || n FROM generate_series(1, 600) n$$);
+SELECT t.rows_read($$INSERT INTO many SELECT n, 'again ' || n FROM generate_series(1, 600) n$$) <= 1;
 SELECT count(*) FROM claims.claims; SELECT * FROM claims.check();
 SELECT claims.drop_unique(name::text, 'test') FROM claims.uniques; DROP TABLE few, many;
