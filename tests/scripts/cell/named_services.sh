@@ -22,6 +22,7 @@ called_by() { local before; before=$(called); "$@"; printf ' %s\n' "$(($(called)
 cell() {
   sql postgres 'DROP DATABASE IF EXISTS script_named' 2>/dev/null
   sql postgres "CREATE DATABASE script_named ENCODING 'UTF8' TEMPLATE template0"
+  sql postgres "ALTER DATABASE script_named SET claims.service_timeout = '20s'"
   export PGDATABASE=script_named
   sql "ALTER ROLE script_claims_named SUPERUSER; SET ROLE $1; CREATE EXTENSION claims; RESET ROLE; ALTER ROLE script_claims_named NOSUPERUSER"
   sql "
@@ -147,6 +148,7 @@ pg_dump -Fc script_named >"$CLAIMS_TMP/named.dump"
 sql postgres 'DROP DATABASE IF EXISTS script_named_again' 2>/dev/null
 sql postgres "CREATE DATABASE script_named_again ENCODING 'UTF8' TEMPLATE template0"
 pg_restore -d script_named_again "$CLAIMS_TMP/named.dump"
+sql postgres "ALTER DATABASE script_named_again SET claims.service_timeout = '20s'"
 export PGDATABASE=script_named_again
 expect 'a dump has the names' "$(sql 'SELECT server_name, reason FROM claims.named_services')" 'warehouse|it keeps claims now'
 expect 'the service is called' "$(called_by as script_claims_app "$save" | tr -d '\n')" '00000 1'
