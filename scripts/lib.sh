@@ -66,6 +66,15 @@ as_server() {
 
 # --- the private installation ---------------------------------------------------------------------------------------
 
+# cargo_inputs VARIABLES PATH...: prints what decides what cargo builds: its version, the variables whose names match, and the files in these paths.
+cargo_inputs() {
+  local variables=$1
+  shift
+  cargo --version
+  env | LC_ALL=C sort | sed -nE "/^($variables)/p"
+  find "$@" -type f | LC_ALL=C sort | xargs sha256sum
+}
+
 stage_root() { printf '%s/stage/pg%s' "$CLAIMS_TARGET" "$PG_MAJOR"; }
 
 # The bin directory of the private installation, copied to where the server's user can read it if it cannot read the

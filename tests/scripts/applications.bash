@@ -12,9 +12,6 @@
 #   start_saving_by_hand NAME         instead of all these, for an example that calls the service itself
 . "$(dirname "${BASH_SOURCE[0]}")/cells.bash"
 
-# skip REASON
-skip() { echo "skipped: $1"; exit 77; }
-
 # Debian's own, which has the modules of Debian's packages.
 PYTHON=/usr/bin/python3
 # needs_python MODULE...: the test is skipped where one is missing.
@@ -76,7 +73,7 @@ test_application() {
   local number
   # The first pass gives a new cell its epoch: a lease that was begun before it is left to recovery.
   for number in 1 2; do
-    expect "cell $number has had its first pass" "$(wait_for t at "cell$number" "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate IS NULL")" t
+    expect "cell $number has had its first pass" "$(first_pass "$number")" t
   done
   (
     use_cluster cell2

@@ -225,6 +225,9 @@ claimed() { at shared "SELECT coalesce(string_agg(bucket_value || CASE status WH
 tracked() { at "cell$1" "SELECT coalesce(string_agg(ltrim(right(uuid::text, 12), '0'), ' ' ORDER BY uuid), '-') FROM claims.cells_outstanding_leases"; }
 fences() { at "cell$1" "SELECT count(*) FROM claims.lease_fences"; }
 
+# first_pass NUMBER: t, once recovery of a cell has had its first pass.
+first_pass() { wait_for t at "cell$1" "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate IS NULL"; }
+
 # settled: soon, when nothing is outstanding at the service any more; or never.
 settled() { if [ "$(wait_for 0 at shared 'SELECT count(*) FROM claims.claim_leases')" = 0 ]; then echo soon; else echo never; fi; }
 

@@ -11,10 +11,7 @@ CITUS_DATABASE=${CITUS_DATABASE:-spread}
 CITUS_SETTINGS=${CITUS_SETTINGS:-}
 
 claims_bindir
-if [ ! -e "$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension/citus.control" ]; then
-  echo 'skipped: this PostgreSQL does not have Citus'
-  exit 77
-fi
+[ -e "$("$CLAIMS_BINDIR/pg_config" --sharedir)/extension/citus.control" ] || skip 'this PostgreSQL does not have Citus'
 
 # They reach each other by their sockets, so no password is needed.
 citus_cluster() {

@@ -67,7 +67,7 @@ without_password() { local password=$PGPASSWORD; unset PGPASSWORD; "$@"; export 
 
 start_machines() {
   local number
-  command -v openssl >/dev/null || { echo 'skipped: there is no openssl'; exit 77; }
+  command -v openssl >/dev/null || skip 'there is no openssl'
   CELL_PASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
   SECRETS=$(cd /tmp && as_server mktemp -d "${CLAIMS_CLUSTERS:-/tmp}/secrets.XXXXXX")
   make_certificates

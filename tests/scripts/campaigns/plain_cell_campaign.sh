@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../cells.bash"
 
 python=$(for python in python3 /usr/bin/python3; do ! "$python" -c 'import psycopg' 2>/dev/null || { echo "$python"; break; }; done)
-[ -n "$python" ] || { echo 'skipped: psycopg 3 is missing'; exit 77; }
+[ -n "$python" ] || skip 'psycopg 3 is missing'
 seconds=${CAMPAIGN_SECONDS:-20}
 files=$CLAIMS_ROOT/contrib/cell
 

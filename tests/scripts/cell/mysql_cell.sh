@@ -3,9 +3,9 @@
 # there is no MariaDB.
 . "$(dirname "$0")/../cells.bash"
 
-command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || { echo 'skipped: MariaDB is missing'; exit 77; }
+command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || skip 'MariaDB is missing'
 python=$(for python in python3 /usr/bin/python3; do ! "$python" -c 'import psycopg, pymysql' 2>/dev/null || { echo "$python"; break; }; done)
-[ -n "$python" ] || { echo 'skipped: psycopg 3 or PyMySQL is missing'; exit 77; }
+[ -n "$python" ] || skip 'psycopg 3 or PyMySQL is missing'
 
 start_cluster shared --fast
 at shared "CREATE EXTENSION claims; CREATE ROLE cell_1 LOGIN; SELECT claims.register_cell(1, 'cell_1')" >/dev/null

@@ -2,7 +2,7 @@
 # ALTER COLUMN SET EXPRESSION, which PostgreSQL has from 17 on, of a generated column that is unique: all values are claimed again, or it is refused.
 . "$(dirname "$0")/../common.bash"
 
-[ "$PG_MAJOR" -ge 17 ] || { echo 'skipped: PostgreSQL has SET EXPRESSION from 17 on'; exit 77; }
+[ "$PG_MAJOR" -ge 17 ] || skip 'PostgreSQL has SET EXPRESSION from 17 on'
 fresh_database script_expression
 sql "CREATE TABLE rows (n int, key text GENERATED ALWAYS AS ('x' || n::text) STORED) PARTITION BY RANGE (n);
   CREATE TABLE low PARTITION OF rows FOR VALUES FROM (0) TO (100); CREATE TABLE high PARTITION OF rows FOR VALUES FROM (100) TO (200);

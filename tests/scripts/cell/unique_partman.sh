@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../common.bash"
 
 fresh_database script_partman
-[ "$(sql "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_partman'")" = 1 ] || { echo 'skipped: there is no pg_partman'; exit 77; }
+[ "$(sql "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_partman'")" = 1 ] || skip 'there is no pg_partman'
 sql "CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman; CREATE SCHEMA archive AUTHORIZATION script_claims_one; CREATE TABLE other (key text);
   CREATE TABLE events (day timestamptz NOT NULL, key text) PARTITION BY RANGE (day); ALTER TABLE events OWNER TO script_claims_one;
   GRANT ALL ON SCHEMA partman, public TO script_claims_one; GRANT ALL ON ALL TABLES IN SCHEMA partman TO script_claims_one; GRANT ALL ON other TO script_claims_one;

@@ -9,7 +9,7 @@ passes() { at "$1" "SELECT count(*) FROM claims.passes WHERE $2"; }
 for n in 1 2; do
   at "cell$n" "SELECT claims.claim_attribute('routes', 'name', 'ROUTES', 'GROUP', 'id', 'RAILS_TABLE_ROUTES', 'id'); GRANT SELECT ON routes TO PUBLIC;
     SELECT claims.attend($n, 'service')" >/dev/null
-  expect "cell $n: a first pass of recovery" "$(wait_for t at "cell$n" "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'reconcile' AND sqlstate IS NULL")" t
+  expect "cell $n: a first pass of recovery" "$(first_pass "$n")" t
 done
 
 # --- committed leases beside a long pass -----------------------------------------------------------------------------------------

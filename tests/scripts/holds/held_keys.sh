@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../common.bash"
 
 PYTHON=/usr/bin/python3
-"$PYTHON" -c 'import psycopg' 2>/dev/null || { echo "skipped: $PYTHON has no module psycopg"; exit 77; }
+"$PYTHON" -c 'import psycopg' 2>/dev/null || skip "$PYTHON has no module psycopg"
 held_keys() { PGUSER=script_held_keys exec "$PYTHON" -B "$CLAIMS_ROOT/examples/held_keys/held_keys.py" "$@"; }
 
 fresh_database script_held_keys

@@ -5,7 +5,7 @@
 cd "$CLAIMS_ROOT"
 
 python=$(for python in python3 /usr/bin/python3; do ! "$python" -c 'import yaml' 2>/dev/null || { echo "$python"; break; }; done)
-[ -n "$python" ] || { echo 'skipped: PyYAML is missing'; exit 77; }
+[ -n "$python" ] || skip 'PyYAML is missing'
 
 # mounted SERVICE: the SQL files that the image runs, in the order of their names there. Also checks that they and the recipe of the image exist.
 mounted() {

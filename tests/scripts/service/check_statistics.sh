@@ -7,7 +7,7 @@
 leases=${CHECK_LEASES:-20000}
 fresh_database script_check_statistics
 loaded=$(sqlstate "LOAD 'auto_explain'")
-[ "$loaded" = 00000 ] || { echo 'skipped: this PostgreSQL has no auto_explain'; exit 77; }
+[ "$loaded" = 00000 ] || skip 'this PostgreSQL has no auto_explain'
 
 # The statistics are this test's own from here on.
 sql "DO \$\$ DECLARE of_claims regclass; BEGIN
