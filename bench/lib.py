@@ -150,6 +150,11 @@ def median(values):
     return statistics.median(values)
 
 
+def ratio_of(found, one, other):
+    """The median of the ratios of two sides, round by round, so that other load of that time affects both."""
+    return median(a / b for a, b in zip(found[one], found[other]))
+
+
 # PL/pgSQL plans a statement five times before it keeps a plan. The first call of a session also loads the library, where it is not preloaded.
 WARM_UP = 6
 

@@ -35,7 +35,7 @@ MISSES = [
     Miss("500 sessions through 50 places over 50 sessions", FLEET, "500 sessions, 50 places / 50 sessions: saves a second", "0.9", "0.64",
          (FLEET, "500 sessions over 50", None, "the row alone"), "the same"),
     Miss("half of the begins meet a lease: `lease_wait` over the best retry loop", WAITING, "50 % meet a lease: batches a second, lease_wait / retry",
-         "1.5", "1.26", lambda results: ratio(results, WAITING, "Eight clients", "5, a perfect queue, simulated", "5, tenacity,", "batches"),
+         "1.5", "1.26", lambda results: ratio(results, WAITING, "Eight clients", "5, a perfect queue, simulated", "5, tenacity", "batches"),
          "a perfect queue, simulated, over the retry loop"),
     Miss("a save with names of two services over one", FLEET, "a save with names of two services / of one", "1.3", "1.46",
          (FLEET, "A save of two names, µs", "floor", "ratio"), "a durable row at each of two services at the same time, over one"),

@@ -43,15 +43,13 @@ class Results:
         self.sections = {part.split("\n", 1)[0]: part for part in text.split("\n## ")[1:]}
 
     def number(self, section, caption, row, column):
-        """The number in the table with this caption, or None. A row is named by the text of its first column, or by what is
-        before a comma in it, with the comma; None: the first row."""
+        """The number in the table with this caption, or None. A row is named by the text of its first column; None: the first row."""
         found = re.search(rf"^{re.escape(caption)}[^\n]*:\n\n((?:\|.*\n?)+)", self.sections.get(section, ""), re.M)
         if not found:
             return None
         header, _, *rows = map(cells, found.group(1).strip().split("\n"))
         for line in rows:
-            is_named = row is None or line[0].replace(",", "") == row.replace(",", "") or (row.endswith(",") and line[0].startswith(row))
-            if column in header and is_named:
+            if column in header and (row is None or line[0].replace(",", "") == row.replace(",", "")):
                 return float(line[header.index(column)].replace(",", ""))
         return None
 

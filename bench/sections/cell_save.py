@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from lib import CELL_ROLES, HERE, QUICK, Section, in_turns, median, pgbench, program, psql, say
+from lib import CELL_ROLES, HERE, QUICK, Section, in_turns, median, pgbench, program, psql, ratio_of, say
 
 OWN_DATABASES = True
 TITLE = "A save in a cell"
@@ -175,8 +175,7 @@ def unclaimed(section):
             say(f"a save in a cell: no claimed column, {what}, round {turn + 1}")
             for table in ("noted", "unclaimed") if turn % 2 else ("unclaimed", "noted"):
                 found[table].append(1e6 / pgbench(CELL, script.format(table=table), seconds=SECONDS, options=options, cluster="cell"))
-        # Round by round, so that other load of that time affects both.
-        ratio = median(a / b for a, b in zip(found["noted"], found["unclaimed"]))
+        ratio = ratio_of(found, "noted", "unclaimed")
         rows.append([what, f"{median(found['unclaimed']):.1f}", f"{median(found['noted']):.1f}", f"{ratio:.3f}"])
         if not options:
             section.at_most("a transaction that changes no claimed column: with the extension / without", ratio, 1.02)

@@ -126,7 +126,7 @@ def contention(section):
         if names == max(NAMES):
             alone = {what: median(one[what] for one in found["wait"]) for what in ("p50", "held")}
         ceiling = perfect_queue(names, alone["p50"], alone["held"])
-        for mode, name in (("wait", "lease_wait"), ("retry", f"tenacity, from {base} ms")):
+        for mode, name in (("wait", "lease_wait"), ("retry", "tenacity")):
             middle = {what: median(one[what] for one in found[mode]) for what in ("share", "rate", "p50", "p99", "taken", "late")}
             rows.append([f"{names}, {name}", f"{middle['share']:.0%}", f"{middle['rate']:.0f}", f"{middle['p50']:.1f}", f"{middle['p99']:.1f}",
                          f"{middle['taken'] / SECONDS:.0f}", f"{middle['late'] / SECONDS:.1f}"])
@@ -138,7 +138,7 @@ def contention(section):
                              median(one["rate"] for one in found["wait"]) / ceiling, 0.9)
             section.at_least("50 % meet a lease: answers a second, also refusals for good, lease_wait / retry", ratio["answers"], 1.5)
             section.at_most("50 % meet a lease: 99th percentile, lease_wait / retry", ratio["p99"], 0.5)
-    section.tables.append(("eight clients; a second, and milliseconds until a begin has succeeded", [
+    section.tables.append((f"eight clients; a second, and milliseconds until a begin has succeeded; tenacity from {base} ms", [
         "names", "met a lease", "batches", "median", "99 %", "refused for good", "gave up"], rows))
 
 

@@ -2,7 +2,7 @@
 
 import time
 
-from lib import QUICK, Section, in_turns, median, pgbench, psql, say
+from lib import QUICK, Section, in_turns, median, pgbench, psql, ratio_of, say
 
 OWN_DATABASES = True
 TITLE = "Unique in one database"
@@ -61,8 +61,7 @@ def make():
 
 
 def ratio(found, side):
-    """The median of the ratios of the rounds, so that other load of that time affects both sides."""
-    return median(value / of_index for value, of_index in zip(found[side], found["indexes"]))
+    return ratio_of(found, side, "indexes")
 
 
 def saves(section):

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from lib import CELL_ROLES, QUICK, Section, Session, in_turns, median, pgbench, psql, say
+from lib import CELL_ROLES, QUICK, Section, Session, in_turns, median, pgbench, psql, ratio_of, say
 from sections.cell_save import CLAIM, INSERT, NAME, ROUTES, at_cell, measure_bulk, restart, settle
 
 OWN_DATABASES = True
@@ -62,11 +62,6 @@ def milliseconds(what, sides, rounds):
         settle(SERVICE, CELL)
         return time_taken
     return in_turns(sides, rounds, took)
-
-
-def ratio_of(found, one, other):
-    """Round by round, so that other load of that time affects both."""
-    return median(a / b for a, b in zip(found[one], found[other]))
 
 
 # --- import ---------------------------------------------------------------------------------------------------------
