@@ -52,8 +52,10 @@ CREATE FUNCTION t.compared(creates text[], VARIADIC destroys text[] DEFAULT '{}'
             '"source":{"type":"RAILS_TABLE_ROUTES","rails_primary_key_id":"1"}}', v), ',') FROM unnest(creates) AS v),
         (SELECT string_agg(format('{"bucket":{"type":"ROUTES","value":"%s"}}', v), ',') FROM unnest(destroys) AS v))
 $$;
-CREATE FUNCTION t.digest_is(n int, compared text, before bytea DEFAULT '\x00') RETURNS boolean LANGUAGE sql AS $$
-    SELECT substr(request_digest, 1, 32) = sha256(before || convert_to(compared, 'UTF8')) FROM claims.claim_leases WHERE uuid = t.u(n) $$;
+CREATE FUNCTION t.digest_is(n int, compared text, before bytea DEFAULT '\x00') RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT substr(request_digest, 1, 32) = sha256(before || convert_to(compared, 'UTF8')) FROM claims.claim_leases WHERE uuid = t.u(n));
+END $$;
 BEGIN; SELECT t.have(1, 'g8', 'g9');
 SELECT claims.begin_update(1, t.creates('g1', 'g2'), t.destroys('g8', 'g9'), t.u(9311)) = t.u(9311),
        t.digest_is(9311, t.compared('{g1,g2}', 'g8', 'g9'));
