@@ -6,6 +6,7 @@ use super::indexes::{self, Entries};
 use super::scan::Position;
 use super::sequence;
 use super::table::{Row, Table};
+use crate::memory;
 use crate::value::Value;
 
 /// Another row has the key.
@@ -95,16 +96,22 @@ impl Table {
         if entered { Ok(()) } else { Err(Conflict { row: 0 }) }
     }
 
-    /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists. Returns their positions.
-    pub fn insert_all_if_free(&self, rows: &[Vec<Value>]) -> Result<Vec<Position>, Conflict> {
+    /// Like [`Table::insert_if_free`], for many rows. Stops at the first one whose key exists. Returns their positions. What a part of the rows
+    /// needs is freed before the next one is made: memory that a process uses for the first time takes longer than memory that it has used.
+    pub fn insert_all_if_free<R: AsRef<[Value]>>(
+        &self,
+        mut rows: impl ExactSizeIterator<Item = R>,
+    ) -> Result<Vec<Position>, Conflict> {
         self.must_be_writable();
         let batch = SlotBatch::new(self, rows.len().min(ROWS_AT_ONCE));
-        let mut positions = Vec::with_capacity(rows.len());
-        for (part, rows) in rows.chunks(ROWS_AT_ONCE).enumerate() {
-            let slots = &batch.slots[..rows.len()];
-            slots.iter().zip(rows).for_each(|(slot, row)| self.fill(*slot, row));
-            if let Some(row) = self.insert_slots(slots) {
-                return Err(Conflict { row: part * ROWS_AT_ONCE + row });
+        let (mut positions, mut part) = (Vec::with_capacity(rows.len()), Vec::with_capacity(batch.slots.len()));
+        while rows.len() > 0 {
+            part.clear();
+            part.extend(rows.by_ref().take(ROWS_AT_ONCE));
+            let slots = &batch.slots[..part.len()];
+            slots.iter().zip(&part).for_each(|(slot, row)| self.fill(*slot, row.as_ref()));
+            if let Some(row) = memory::in_temporary(|| self.insert_slots(slots)) {
+                return Err(Conflict { row: positions.len() + row });
             }
             // SAFETY: the slots hold rows that were inserted.
             positions.extend(slots.iter().map(|slot| Position(unsafe { (**slot).tts_tid })));

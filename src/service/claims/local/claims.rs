@@ -226,9 +226,8 @@ fn put_directly(lease: &NewLease, creates: &[&Claim]) -> Option<Result<usize, Ke
                 positions::remember([(RowKey::Claim(&only.bucket), position)]);
             }
             _ => {
-                let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row_of(lease, claim).into()).collect();
-                let keys = creates.iter().map(|claim| RowKey::Claim(&claim.bucket));
-                positions::remember(keys.zip(claims.insert_all_if_free(&rows)?));
+                let put = claims.insert_all_if_free(creates.iter().map(|claim| row_of(lease, claim)))?;
+                positions::remember(creates.iter().map(|claim| RowKey::Claim(&claim.bucket)).zip(put));
             }
         }
         Ok(creates.len())

@@ -42,8 +42,7 @@ pub fn change(
 
 fn insert(claims: &Table, cell_id: i64, at: Moment, creates: &[&Claim]) -> Result<(), Conflict> {
     let _waits = LockWaits::limit(EXTENSION_LOCK_TIMEOUT_MS);
-    let rows: Vec<Vec<Value>> = creates.iter().map(|claim| row(claim, cell_id, at).into()).collect();
-    claims.insert_all_if_free(&rows).map(drop)
+    claims.insert_all_if_free(creates.iter().map(|claim| row(claim, cell_id, at))).map(drop)
 }
 
 /// Replaces and deletes claims. Returns their number.
