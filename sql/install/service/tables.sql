@@ -131,9 +131,16 @@ CREATE TABLE claims.claim_leases (
     cell_role      text        COLLATE "C"
 ) WITH (vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000, toast_tuple_target = 8160);
--- A lease lives for milliseconds: compressing its payload costs more than the space is worth, and so does storing it out of line as long as it
--- fits on a page, which that of 40 claims does.
-ALTER TABLE claims.claim_leases ALTER COLUMN payload SET STORAGE EXTERNAL;
+-- A payload is in its row, as it is, if it fits on a page, which that of 40 claims does. Writing a longer one costs more than to compress it with LZ4
+-- and to write what is left. Any other compression costs more than writing: where PostgreSQL was built without LZ4, nothing is compressed.
+DO $$
+BEGIN
+    IF (SELECT 'lz4' = ANY (s.enumvals) FROM pg_catalog.pg_settings s WHERE s.name = 'default_toast_compression') THEN
+        ALTER TABLE claims.claim_leases ALTER COLUMN payload SET COMPRESSION lz4;
+    ELSE
+        ALTER TABLE claims.claim_leases ALTER COLUMN payload SET STORAGE EXTERNAL;
+    END IF;
+END $$;
 -- Without the uuid: otherwise a plan made while the table was empty looks leases up through this index.
 CREATE INDEX claim_leases_age ON claims.claim_leases (creator_id, created_at);
 COMMENT ON TABLE claims.claim_leases IS 'One row per outstanding lease, gone when the lease is settled.';

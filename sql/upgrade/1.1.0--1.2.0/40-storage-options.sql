@@ -1,4 +1,5 @@
--- New pages of claims have room for a second version of each claim, and new payloads of leases are stored out of line only if they do not fit on a page.
+-- New pages of claims have room for a second version of each claim. New payloads of leases are compressed, with LZ4, and stored out of line only if
+-- they do not fit on a page.
 -- No row is rewritten, and saves go on. Distributed tables keep their settings, as does a table for which an administrator has chosen another one.
 DO $$
 DECLARE
@@ -16,5 +17,10 @@ BEGIN
     IF NOT EXISTS (SELECT FROM pg_catalog.pg_class c, unnest(c.reloptions) o (option)
                     WHERE c.oid = 'claims.claim_leases'::regclass AND o.option LIKE 'toast_tuple_target=%') THEN
         ALTER TABLE claims.claim_leases SET (toast_tuple_target = 8160);
+    END IF;
+    IF EXISTS (SELECT FROM pg_catalog.pg_attribute a, pg_catalog.pg_settings s
+                WHERE a.attrelid = 'claims.claim_leases'::regclass AND a.attname = 'payload' AND a.attstorage = 'e' AND a.attcompression = ''
+                  AND s.name = 'default_toast_compression' AND 'lz4' = ANY (s.enumvals)) THEN
+        ALTER TABLE claims.claim_leases ALTER COLUMN payload SET STORAGE EXTENDED, ALTER COLUMN payload SET COMPRESSION lz4;
     END IF;
 END $$;

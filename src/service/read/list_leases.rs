@@ -1,5 +1,7 @@
 //! `list_leases`: returns the outstanding leases in pages, oldest first. Recovery uses it.
 
+use std::ops::ControlFlow;
+
 use claims_model::BadInput;
 use claims_model::cursor::{Cursor, LeaseCursor};
 use claims_model::limits::PAGE_BYTES;
@@ -15,7 +17,7 @@ use crate::service::low_water;
 use pg::clock::Moment;
 use pg::jsonb::JsonText;
 use pg::prelude::*;
-use pg::query::query;
+use pg::query::walk;
 use pg::spi::Connection;
 use pg::uuid::pg_uuid;
 use pg::xid8::Xid8;
@@ -96,32 +98,31 @@ fn row(lease: ListedLease) -> LeaseRow {
     (pg_uuid(uuid), creator_id, created_at, updated_at, JsonText(payload), cursor, cell_xid, context, cell_role)
 }
 
-/// A page of leases: at most the requested number, with at most the given bytes of payload, and at least one. Payloads are not
-/// detoasted before the page is known. The leases are read in the order of the index.
-macro_rules! lease_page {
+/// At most the requested number of leases, oldest first, read in the order of the index. Only the payload of the row that is returned is
+/// decompressed.
+macro_rules! oldest {
     ($condition:literal) => {
         concat!(
-            "SELECT uuid, creator_id, created_at, updated_at, payload::text, cell_xid, context, cell_role
-               FROM (SELECT l.*, row_number() OVER so_far AS nth, sum(pg_column_size(l.payload)) OVER so_far AS bytes
-                       FROM (SELECT * FROM claims.claim_leases WHERE ",
+            "SELECT uuid, creator_id, created_at, updated_at, payload::text AS payload, cell_xid, context, cell_role
+               FROM (SELECT * FROM (SELECT * FROM claims.claim_leases WHERE ",
             $condition,
-            "                 ORDER BY created_at FETCH FIRST (:most) ROWS WITH TIES) l
-                     WINDOW so_far AS (ORDER BY l.created_at, l.uuid ROWS UNBOUNDED PRECEDING)) page
-              WHERE nth <= :most AND (nth = 1 OR bytes <= :bytes) ORDER BY created_at, uuid"
+            " ORDER BY created_at FETCH FIRST (:most) ROWS WITH TIES) l
+                      ORDER BY created_at, uuid LIMIT :most) page ORDER BY created_at, uuid"
         )
     };
 }
 
-query! {
-    /// Returns a page of a cell's leases after the one that was created at `at`, oldest first.
-    fn page_of_cell(cell_id: i64, at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
-        lease_page!("creator_id = :cell_id AND created_at >= :at AND (created_at, uuid) > (:at, :after) AND created_at >= :created_after");
-    /// Like [`page_of_cell`], of all cells.
-    fn page_of_all(at: Moment, after: Uuid, created_after: Moment, most: i64, bytes: i64) -> Vec<ListedLease> = [Caller Anywhere]
-        lease_page!("(created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+walk! {
+    /// Passes a cell's leases after the one that was created at `at`.
+    fn of_cell(cell_id: i64, at: Moment, after: Uuid, created_after: Moment, most: i64) -> ListedLease = [Caller Anywhere]
+        oldest!("creator_id = :cell_id AND created_at >= :at AND (created_at, uuid) > (:at, :after) AND created_at >= :created_after");
+    /// Like [`of_cell`], of all cells.
+    fn of_all(at: Moment, after: Uuid, created_after: Moment, most: i64) -> ListedLease = [Caller Anywhere]
+        oldest!("(created_at, uuid) > (:at, :after) AND created_at >= :created_after");
 }
 
-/// Returns a page of leases after a cursor that are not older than a time, of one cell or all.
+/// Returns a page of leases after a cursor that are not older than a time, of one cell or all: at most `limit`, with at most
+/// [`PAGE_BYTES`] of payload, and at least one.
 fn page(
     connection: &Connection,
     cell_id: Option<i64>,
@@ -129,9 +130,16 @@ fn page(
     created_after: Moment,
     limit: i64,
 ) -> Vec<ListedLease> {
-    let (at, uuid, bytes) = (Moment(after.created_at), after.lease_uuid, PAGE_BYTES as i64);
+    let (at, uuid) = (Moment(after.created_at), after.lease_uuid);
+    let (mut leases, mut bytes) = (Vec::new(), 0);
+    let add = |lease: ListedLease| {
+        bytes += lease.payload.len();
+        leases.extend((bytes <= PAGE_BYTES || leases.is_empty()).then_some(lease));
+        if bytes < PAGE_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
     match cell_id {
-        Some(cell_id) => page_of_cell(connection, cell_id, at, uuid, created_after, limit, bytes),
-        None => page_of_all(connection, at, uuid, created_after, limit, bytes),
+        Some(cell_id) => of_cell(connection, cell_id, at, uuid, created_after, limit, add),
+        None => of_all(connection, at, uuid, created_after, limit, add),
     }
+    leases
 }

@@ -9,7 +9,7 @@ CREATE FUNCTION t.stored(creates jsonb, destroys jsonb) RETURNS text LANGUAGE pl
 DECLARE lease uuid := claims.begin_update(1, creates, destroys); answer text;
 BEGIN
     TRUNCATE made;
-    INSERT INTO made SELECT payload, payload::text::jsonb FROM claims.claim_leases WHERE uuid = lease;
+    INSERT INTO made SELECT payload #> '{}', payload::text::jsonb FROM claims.claim_leases WHERE uuid = lease;
     SELECT concat_ws(', ', (SELECT CASE WHEN i.t_attrs[1] = i.t_attrs[2] THEN 'the same' ELSE 'another' END
                               FROM heap_page_item_attrs(get_raw_page('made', 0), 'made', true) i),
                CASE WHEN pg_column_size(m.payload) = pg_column_size(m.again) THEN 'as long' ELSE 'of another length' END,

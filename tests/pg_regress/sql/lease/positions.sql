@@ -45,14 +45,18 @@ SELECT bucket_value, status, lease_uuid FROM claims.claims WHERE bucket_value !~
 SELECT count(*), count(*) FILTER (WHERE status = 1) FROM claims.claims WHERE bucket_value ~ '^(many|11)';
 SELECT count(*) FROM claims.claim_leases;
 SELECT * FROM claims.check();
--- a payload is in the lease's row as long as it fits on a page
+-- a payload is in the lease's row, as it is, if it fits on a page; a longer one is compressed with LZ4, if PostgreSQL has it
 SELECT format('SELECT count(*) FROM %s', reltoastrelid::regclass) AS chunks FROM pg_class WHERE oid = 'claims.claim_leases'::regclass \gset
 :chunks
 \g
 SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('inline' || n, id => n)) FROM generate_series(1, 40) n), lease_uuid => t.u(21)) = t.u(21);
-SELECT pg_column_size(payload) > 5000 FROM claims.claim_leases;
+SELECT pg_column_size(payload) > 5000 AND pg_column_compression(payload) IS NULL FROM claims.claim_leases;
 :chunks
 \g
 SELECT claims.rollback_update(1, t.u(21));
+SELECT claims.begin_update(1, (SELECT jsonb_agg(t.claim('long' || n, id => n)) FROM generate_series(1, 400) n), lease_uuid => t.u(22)) = t.u(22);
+SELECT pg_column_compression(payload) IS NOT DISTINCT FROM
+       (SELECT 'lz4' FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) FROM claims.claim_leases;
+SELECT * FROM t.settled('commit_update', t.u(22));
 DROP FUNCTION t.searches, t.settled;
 SELECT t.clean();
