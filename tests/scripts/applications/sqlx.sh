@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An application with sqlx in two cells in automatic mode: examples/sqlx, with cargo test.
+# An application with sqlx in two cells in automatic mode: the tests of examples/sqlx.
 # test: long
 . "$(dirname "$0")/../applications.bash"
 
@@ -11,9 +11,10 @@ cargo metadata --locked --format-version 1 --filter-platform "$(rustc -vV | sed 
   skip 'cargo cannot get packages'
 }
 cargo fmt --check
-cargo test --locked --quiet --no-run
+# Run without cargo, which waits while another one builds in the folder.
+test=$(cargo test --locked --quiet --no-run --message-format=json | sed -nE '/"kind":\["test"\]/s/.*"executable":"([^"]+)".*/\1/p')
 start_application
 in_each_cell make_tables
 declare_names
-test_application cargo test --locked --quiet
+test_application "$test" --quiet
 nothing_is_left
