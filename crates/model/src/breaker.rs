@@ -21,6 +21,7 @@
 //!
 //! A breaker has a fixed size and no pointers, so it can be in shared memory. Times are microseconds of any one clock.
 
+use strum::IntoStaticStr;
 use zerocopy::FromBytes;
 
 /// The largest number of bytes of the stored error.
@@ -51,7 +52,8 @@ pub struct Caller {
     pub is_trusted: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum BreakerState {
     /// Calls are made.
     Closed,
@@ -63,11 +65,7 @@ pub enum BreakerState {
 
 impl BreakerState {
     pub fn name(self) -> &'static str {
-        match self {
-            BreakerState::Closed => "closed",
-            BreakerState::Open => "open",
-            BreakerState::Trying => "trying",
-        }
+        self.into()
     }
 }
 

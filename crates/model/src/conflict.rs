@@ -1,6 +1,7 @@
 //! Conflicts: the reasons why a batch cannot have its claims, and their precedence.
 
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use crate::claim::{Bucket, NOBODY, Op};
 use crate::payload::BucketForm;
@@ -9,7 +10,8 @@ use crate::types::Types;
 use crate::utc;
 
 /// A reason of a conflict, in order of precedence. The first one decides the SQLSTATE of several conflicts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     NotOwner,
     Missing,
@@ -42,18 +44,7 @@ impl Reason {
 
     /// Returns the name in conflicts and metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Reason::NotOwner => "not_owner",
-            Reason::Missing => "missing",
-            Reason::OtherSource => "other_source",
-            Reason::Taken => "taken",
-            Reason::Reserved => "reserved",
-            Reason::Quarantined => "quarantined",
-            Reason::Confusable => "confusable",
-            Reason::Leased => "leased",
-            Reason::InFlight => "in_flight",
-            Reason::Queued => "queued",
-        }
+        self.into()
     }
 
     /// Returns whether the claim that a destroy names is not there for it, so that a batch with `skip_missing` begins without it.

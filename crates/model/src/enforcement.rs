@@ -1,9 +1,11 @@
 //! How a declaration of a claimed column is enforced, and for which names.
 
 use sha2::{Digest as _, Sha256};
+use strum::EnumString;
 
 /// The treatment of the names of a declaration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum EnforcementMode {
     /// Names are not captured.
     Off,
@@ -15,12 +17,7 @@ pub enum EnforcementMode {
 
 impl EnforcementMode {
     pub fn named(name: &str) -> Option<EnforcementMode> {
-        match name {
-            "off" => Some(EnforcementMode::Off),
-            "observe" => Some(EnforcementMode::Observe),
-            "enforce" => Some(EnforcementMode::Enforce),
-            _ => None,
-        }
+        name.parse().ok()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Recovery's verdict on a lease that is outstanding at the service, from the facts that its cell has. `tests/protocol`
 //! checks it in every interleaving with the application, the service and another recovery.
 
+use strum::IntoStaticStr;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LocalTransaction {
     /// Still open, or prepared.
@@ -52,7 +54,8 @@ pub enum Step {
 }
 
 /// The answer to the caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Verdict {
     Commit,
     Rollback,
@@ -61,11 +64,7 @@ pub enum Verdict {
 
 impl Verdict {
     pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Commit => "commit",
-            Verdict::Rollback => "rollback",
-            Verdict::Wait => "wait",
-        }
+        self.into()
     }
 }
 

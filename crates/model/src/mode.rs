@@ -1,7 +1,10 @@
 //! The mode of the service: open, settle only, or read only.
 
+use strum::{EnumString, IntoStaticStr};
+
 /// A mode. The modes are ordered from the least strict to the strictest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Mode {
     #[default]
     Open,
@@ -23,15 +26,11 @@ impl Mode {
 
     /// Returns the name that callers write.
     pub fn name(self) -> &'static str {
-        match self {
-            Mode::Open => "open",
-            Mode::SettleOnly => "settle_only",
-            Mode::ReadOnly => "read_only",
-        }
+        self.into()
     }
 
     pub fn named(name: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.name() == name)
+        name.parse().ok()
     }
 
     pub fn allows(self, need: Need) -> bool {

@@ -1,9 +1,12 @@
 //! Names that their owners have given up, and that are kept back for a while before others can have them.
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::claim::Reference;
 
 /// Those who may have a name while it is kept back.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reclaim {
     /// The cell that gave it up, for the same subject.
     #[default]
@@ -17,15 +20,11 @@ impl Reclaim {
     pub const ALL: [Reclaim; 3] = [Reclaim::Subject, Reclaim::Cell, Reclaim::Nobody];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Reclaim::Subject => "subject",
-            Reclaim::Cell => "cell",
-            Reclaim::Nobody => "nobody",
-        }
+        self.into()
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        Reclaim::ALL.into_iter().find(|one| one.name() == name)
+        name.parse().ok()
     }
 }
 

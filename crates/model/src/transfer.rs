@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::payload::request_digest;
 use crate::problem::{BadInput, JsonPath, Problem};
 use crate::reader;
@@ -12,7 +14,8 @@ use claims_json::Tokens;
 /// The largest number of subjects of one transfer.
 pub const MAX_SUBJECTS: usize = 1_000_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum TransferState {
     /// Claims are being marked.
     Preparing,
@@ -29,19 +32,11 @@ pub enum TransferState {
 impl TransferState {
     /// Returns the name that is stored and shown.
     pub fn name(self) -> &'static str {
-        match self {
-            TransferState::Preparing => "preparing",
-            TransferState::Prepared => "prepared",
-            TransferState::Switched => "switched",
-            TransferState::Finishing => "finishing",
-            TransferState::Finished => "finished",
-            TransferState::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     pub fn named(name: &str) -> Option<Self> {
-        use TransferState::*;
-        [Preparing, Prepared, Switched, Finishing, Finished, Cancelled].into_iter().find(|one| one.name() == name)
+        name.parse().ok()
     }
 }
 

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use claims_names::{Confusables, NameProblem, Profile};
+use strum::{EnumString, IntoStaticStr};
 
 /// A kind of types, each with a table of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     Bucket,
     Subject,
@@ -16,15 +18,11 @@ pub enum Kind {
 
 impl Kind {
     pub fn named(name: &str) -> Option<Self> {
-        [Kind::Bucket, Kind::Subject, Kind::Source].into_iter().find(|kind| kind.name() == name)
+        name.parse().ok()
     }
 
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::Bucket => "bucket",
-            Kind::Subject => "subject",
-            Kind::Source => "source",
-        }
+        self.into()
     }
 }
 

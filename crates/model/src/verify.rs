@@ -1,6 +1,7 @@
 //! The discrepancies of claims that verification compared, and their outcomes.
 
 use serde::Serialize;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::claim::{Claim, Reference};
 use crate::payload::{ClaimForm, claim_form};
@@ -8,7 +9,8 @@ use crate::quarantine::KeptName;
 use crate::types::Types;
 
 /// A difference between a claim and what the cell's rows call for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Discrepancy {
     /// A row calls for the claim, and the cell does not have it.
     Missing,
@@ -20,23 +22,18 @@ pub enum Discrepancy {
 
 impl Discrepancy {
     pub fn name(self) -> &'static str {
-        match self {
-            Discrepancy::Missing => "missing",
-            Discrepancy::Different => "different",
-            Discrepancy::Extra => "extra",
-        }
+        self.into()
     }
-}
 
-impl Discrepancy {
     /// Returns the discrepancy with this name, which the service sends.
     pub fn named(name: &str) -> Option<Self> {
-        [Discrepancy::Missing, Discrepancy::Different, Discrepancy::Extra].into_iter().find(|one| one.name() == name)
+        name.parse().ok()
     }
 }
 
 /// The outcome of a discrepancy: it was corrected, or why not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     Corrected,
     /// An outstanding lease holds the claim.
@@ -65,43 +62,14 @@ pub enum Outcome {
 
 impl Outcome {
     pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Corrected => "corrected",
-            Outcome::Leased => "leased",
-            Outcome::Recent => "recent",
-            Outcome::HeldByOther => "held_by_other",
-            Outcome::Confusable => "confusable",
-            Outcome::Reserved => "reserved",
-            Outcome::Quarantined => "quarantined",
-            Outcome::Busy => "busy",
-            Outcome::Impossible => "impossible",
-            Outcome::Doubled => "doubled",
-            Outcome::Foreign => "foreign",
-            Outcome::OtherService => "other_service",
-        }
+        self.into()
     }
 
     /// Returns the outcome with this name, whoever finds it.
     pub fn of_cell_named(name: &str) -> Option<Self> {
-        use Outcome::*;
-        let all = [
-            Corrected,
-            Leased,
-            Recent,
-            HeldByOther,
-            Confusable,
-            Reserved,
-            Busy,
-            Impossible,
-            Doubled,
-            Foreign,
-            OtherService,
-        ];
-        all.into_iter().find(|one| one.name() == name)
+        name.parse().ok().filter(|one| *one != Outcome::Quarantined)
     }
-}
 
-impl Outcome {
     /// Returns the outcome with this name, which the service sends.
     pub fn named(name: &str) -> Option<Self> {
         use Outcome::*;

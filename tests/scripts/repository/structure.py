@@ -134,7 +134,7 @@ CEILINGS = {
     # A lease that reclaims it does not touch the columns of a claim, so that a rollback leaves the name as it was.
     "statements that write claims": 12,
     "names of types declared more than once": 3,
-    "lines of code": 49410,
+    "lines of code": 49400,
 }
 WRITES_CLAIMS = r"(?:INSERT INTO|UPDATE) claims\.claims\b|insert_into!\(\"claims\"\)|\b(?:activate_held|replace_claim|create_claim)!\("
 
