@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use super::cluster::Citus;
 use super::transfer_locations::{self, TransferLocation};
-use crate::service::claims::{ClaimPart, PageEnd, PageStart, StoredClaim, TRANSFERRING, read_page};
+use crate::service::claims::{ClaimPart, PageEnd, PageStart, StoredClaim, read_page};
 use crate::service::read::RecordTables;
 use crate::service::read::statements::columns;
+use pg::index::Unusable;
 use pg::query::query;
 use pg::spi::{self, Connection};
 use pg::uuid::from_pg_uuid;
@@ -60,8 +61,8 @@ query! {
 
 impl RecordTables for Citus {
     fn located(&self, connection: &Connection, stored: Vec<StoredClaim>) -> Vec<StoredClaim> {
-        let held = stored.iter().filter(|claim| claim.status == TRANSFERRING).filter_map(|claim| claim.lease_uuid);
-        let locations = transfer_locations::locations(connection, held.map(from_pg_uuid).collect());
+        let transfers = stored.iter().filter_map(StoredClaim::transfer).map(from_pg_uuid).collect();
+        let locations = transfer_locations::locations(connection, transfers);
         let cell_of = |transfer: PgUuid| locations.get(&from_pg_uuid(transfer)).map(|location| location.cell_id);
         stored.into_iter().map(|claim| claim.located(cell_of)).collect()
     }
@@ -81,9 +82,9 @@ impl RecordTables for Citus {
         })
     }
 
-    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
+    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, Unusable> {
         let bucket = Bucket { bucket_type, value: bucket_value.into() };
-        spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop())
+        Ok(spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop()))
     }
 }
 

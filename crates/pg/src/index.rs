@@ -163,6 +163,8 @@ pub enum Unusable {
     /// The index is newer than the calling query's snapshot and has broken HOT chains, so it may miss rows
     /// (`indcheckxmin`).
     TooNew,
+    /// The table is distributed, perhaps since the call has chosen where to look: its rows are on other nodes.
+    Distributed,
 }
 
 /// Returns the row of table `claims.<table>` with this key, in the snapshot of the calling query. Uses a unique index.
@@ -200,17 +202,20 @@ pub(super) unsafe fn scan(
     unsafe {
         // A dirty snapshot reads rows that are being written, and every index has entries for these.
         let is_of_the_past = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
-        if !is_shard(table) {
+        let must_be_here = reach == Reach::Here && !is_shard(table);
+        if reach != Reach::Here {
             statement::require(reach);
         }
         let mut attempts_left = ATTEMPTS;
         loop {
             let table = open_table(table);
-            // The lock has processed the invalidation messages about the table since the call began. If the table is
-            // distributed now, its rows are on other nodes.
+            // The lock has processed the invalidation messages about the table since the call began.
             compatibility::require();
-            let found =
-                if table.is_null() { Err(Unusable::Missing) } else { open_index(table, key, named, is_of_the_past) };
+            let found = match table.is_null() {
+                true => Err(Unusable::Missing),
+                false if must_be_here && statement::are_distributed() => Err(Unusable::Distributed),
+                false => open_index(table, key, named, is_of_the_past),
+            };
             let read = found.map(|(index, mut keys)| {
                 let slot = pg_sys::table_slot_create(table, std::ptr::null_mut());
                 let columns = i32::try_from(keys.len()).unwrap_or(0);

@@ -70,6 +70,11 @@ fn while_distributed() -> Option<&'static WhileDistributed> {
     if PLANNING.get() == Planning::EachTime { WHILE_DISTRIBUTED.get() } else { None }
 }
 
+/// Returns whether the tables are distributed, as the compatibility check has found them.
+pub fn are_distributed() -> bool {
+    while_distributed().is_some()
+}
+
 /// Raises an error for a statement that must not be executed where the tables are.
 pub fn require(reach: Reach) {
     if let Some(hooks) = while_distributed() {

@@ -8,6 +8,7 @@ use super::declare::{errors, text};
 use super::text::Text;
 use pg::altered::Altered;
 use pg::index::Unusable;
+use pg::statement::{self, Reach};
 
 errors! {
     /// The reason why a table of the extension cannot be used.
@@ -62,7 +63,11 @@ pub fn notice_of_altered_table(table: &str, difference: &str) {
     .send(PgLogLevel::NOTICE);
 }
 
-/// Returns the answer of an index probe. Without a usable index there is no answer: that is an error.
+/// Returns the answer of an index probe. Without a usable index there is no answer: that is an error. So are distributed tables, for
+/// features that do not support them.
 pub fn known_or_raised<T>(answer: Result<T, Unusable>, index: &'static str) -> T {
+    if matches!(answer, Err(Unusable::Distributed)) {
+        statement::require(Reach::Here);
+    }
     or_raise(answer.map_err(|_| TablesError::NoUniqueIndex { index }.into()))
 }

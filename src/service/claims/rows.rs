@@ -153,8 +153,13 @@ impl StoredClaim {
     /// Returns the claim with the cell that it is at. If a transfer holds it, that is the cell in the transfer's row, in the same
     /// snapshot.
     pub fn located(self, cell_of: impl FnOnce(PgUuid) -> Option<i64>) -> Self {
-        let transfer = self.lease_uuid.filter(|_| self.status == TRANSFERRING);
-        StoredClaim { cell_id: transfer.and_then(cell_of).unwrap_or(self.cell_id), ..self }
+        let cell = self.transfer().and_then(cell_of);
+        StoredClaim { cell_id: cell.unwrap_or(self.cell_id), ..self }
+    }
+
+    /// Returns the transfer that holds the claim.
+    pub fn transfer(&self) -> Option<PgUuid> {
+        self.lease_uuid.filter(|_| self.status == TRANSFERRING)
     }
 }
 

@@ -6,10 +6,11 @@ use claims_model::{BadInput, Problem, Types, id};
 
 use super::tables::{BucketChange, FEED_TABLES};
 use crate::kernel::call::Call;
-use crate::kernel::error::ClaimsError;
+use crate::kernel::error::{ClaimsError, known_or_raised};
 use crate::kernel::{access, arguments};
 use crate::service::audit::audit_log;
 use crate::service::audit::audit_log::AuditedEvent;
+use crate::service::claims::BUCKET_INDEX;
 use crate::service::naming;
 use crate::service::read::RECORD_TABLES;
 use pg::clock::Moment;
@@ -60,7 +61,8 @@ fn bucket_history_2(
             let value = types.canonical_for_lookup(number, &bucket_value);
             let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
             let changes = changes_of(call, types, number, &value);
-            let standing = if changes.is_empty() { RECORD_TABLES.of(call).claim(number, &value) } else { None };
+            let claim = || known_or_raised(RECORD_TABLES.of(call).claim(number, &value), BUCKET_INDEX);
+            let standing = if changes.is_empty() { claim() } else { None };
             Ok((changes, standing))
         };
         let has_any = |(changes, standing): &(Vec<_>, Option<_>)| !changes.is_empty() || standing.is_some();

@@ -128,29 +128,34 @@ fn look_up(bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, 
 }
 
 impl RecordTables for Local {
-    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim> {
+    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, Unusable> {
         let key = [KeyValue::Text(bucket_value), KeyValue::Int4(bucket_type)];
         let found = direct::read([&CLAIMS], |[claims]| {
             claims.look_up(Reading::Caller, |rows| rows.find(key, |_| true).map(|row| stored_claim(&row)))
         });
         let found = found.map_or_else(|| look_up(bucket_type, bucket_value), Ok);
-        match found {
+        // A reserved name is no cell's claim.
+        let owned = found.map(|found| found.filter(|claim| claim.cell_id != NOBODY));
+        let located = |claim: StoredClaim| {
+            let cell = claim.transfer().map(cell_of).transpose()?;
+            Ok(claim.located(|_| cell.flatten()))
+        };
+        match owned.and_then(|owned| owned.map(located).transpose()) {
             // The index is newer than this query's snapshot. The planner has other plans.
             Err(Unusable::TooNew) => {
                 let bucket = Bucket { bucket_type, value: bucket_value.into() };
-                spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop())
+                Ok(spi::connect_as_owner(|connection| self.claims(connection, &[bucket]).pop()))
             }
-            // A reserved name is no cell's claim.
-            found => known_or_raised(found, BUCKET_INDEX)
-                .filter(|claim| claim.cell_id != NOBODY)
-                .map(|claim| claim.located(cell_of)),
+            Err(Unusable::Distributed) => Err(Unusable::Distributed),
+            found => Ok(known_or_raised(found, BUCKET_INDEX)),
         }
     }
 
     /// A transfer holds many claims, so its cell is looked up once for all of them.
     fn located(&self, _: &Connection, stored: Vec<StoredClaim>) -> Vec<StoredClaim> {
         let mut cells = HashMap::new();
-        let mut cell_of = |transfer: PgUuid| *cells.entry(*transfer.as_bytes()).or_insert_with(|| cell_of(transfer));
+        let look_up = |transfer| known_or_raised(cell_of(transfer), TRANSFER_INDEX);
+        let mut cell_of = |transfer: PgUuid| *cells.entry(*transfer.as_bytes()).or_insert_with(|| look_up(transfer));
         stored.into_iter().map(|claim| claim.located(&mut cell_of)).collect()
     }
 
@@ -179,12 +184,13 @@ impl RecordTables for Local {
 }
 
 /// Returns the cell that the claims of a transfer are at, in the snapshot of the calling query. Runs no statement, like the
-/// lookup of the claim.
-fn cell_of(transfer: PgUuid) -> Option<i64> {
+/// lookup of the claim. The only error is that the tables are distributed.
+fn cell_of(transfer: PgUuid) -> Result<Option<i64>, Unusable> {
     let key = [KeyPart { column: c"transfer_uuid", value: KeyValue::Uuid(from_pg_uuid(transfer)) }];
     match index::find(c"cell_transfers", &key, |row| row.must(c"cell_id")) {
         // The index is newer than this query's snapshot. The planner has other plans.
-        Err(Unusable::TooNew) => spi::connect_as_owner(|connection| cell_of_row(connection, transfer)),
-        found => known_or_raised(found, TRANSFER_INDEX),
+        Err(Unusable::TooNew) => Ok(spi::connect_as_owner(|connection| cell_of_row(connection, transfer))),
+        Err(Unusable::Distributed) => Err(Unusable::Distributed),
+        found => Ok(known_or_raised(found, TRANSFER_INDEX)),
     }
 }

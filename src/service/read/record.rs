@@ -60,18 +60,23 @@ fn get_record_2(bucket_type: Option<String>, bucket_value: Option<String>) -> Re
 
 /// Looks a claim up without running a statement: routers call it for every request.
 fn find(bucket_type: Option<String>, bucket_value: Option<String>) -> Result<Option<Routed>, ClaimsError> {
-    let tables = tables::at_entry();
-    let catalog = catalog::current_without_spi();
     arguments::require!(bucket_type, bucket_value);
-    let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
-        .map_err(|problem| BadInput::new("bucket_type", problem))?;
-    let read = |types: &Types| {
-        let value = types.canonical_for_lookup(type_id, &bucket_value);
-        let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
-        Ok(RECORD_TABLES.at(tables).claim(type_id, &value))
-    };
-    let claim = naming::in_snapshot(tables, &catalog, Some(type_id), read, Option::is_some)?;
-    Ok(claim.map(|claim| route(claim, &catalog)))
+    loop {
+        let tables = tables::at_entry();
+        let catalog = catalog::current_without_spi();
+        let type_id = id::type_from_text(&bucket_type, Kind::Bucket, &catalog.types)
+            .map_err(|problem| BadInput::new("bucket_type", problem))?;
+        let read = |types: &Types| {
+            let value = types.canonical_for_lookup(type_id, &bucket_value);
+            let value = value.map_err(|problem| BadInput::new("bucket_value", Problem::name(problem)))?;
+            Ok(RECORD_TABLES.at(tables).claim(type_id, &value))
+        };
+        let is_there = |found: &Result<Option<StoredClaim>, _>| !matches!(found, Ok(None));
+        // It looks again if the tables were distributed meanwhile.
+        if let Ok(claim) = naming::in_snapshot(tables, &catalog, Some(type_id), read, is_there)? {
+            return Ok(claim.map(|claim| route(claim, &catalog)));
+        }
+    }
 }
 
 #[pg_extern(

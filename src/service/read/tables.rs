@@ -8,12 +8,14 @@ use super::statements;
 use crate::kernel::tables::{Door, Local};
 use crate::service::claims::{ClaimPart, StoredClaim, SubjectPlace, values_by_type};
 use pg::clock::Moment;
+use pg::index::Unusable;
 use pg::spi::Connection;
 
 /// Claims as callers read them.
 pub trait RecordTables: Sync {
-    /// Returns the claim on a bucket, in the snapshot of the calling query.
-    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Option<StoredClaim>;
+    /// Returns the claim on a bucket, in the snapshot of the calling query. The only error is that the tables were distributed after the call
+    /// had chosen where to look.
+    fn claim(&self, bucket_type: i32, bucket_value: &str) -> Result<Option<StoredClaim>, Unusable>;
 
     /// Returns stored claims with the cells that they are at, also where transfers hold them.
     fn located(&self, connection: &Connection, stored: Vec<StoredClaim>) -> Vec<StoredClaim>;

@@ -25,8 +25,11 @@ citus_cluster 2 -c claims.verification_slots=1
 citus_service
 sql "SELECT claims.commit_update(1, claims.begin_update(1, $(numbered before 300)))" >/dev/null
 sql "SELECT claims.begin_update(1, $(claims_of held), lease_uuid => '$(lease 1)')" >/dev/null
-open_session early
-expect 'a session from before' "$(ask early "SELECT count(*) FROM claims.get_record('ROUTES', 'before-7')")" 1
+sql "SELECT claims.prepare_transfer('$(lease 99)', 1, 2, '[{\"type\": \"GROUP\", \"ids\": [9]}]', 'a test')" >/dev/null
+for name in early moved; do
+  open_session $name
+  expect "session $name from before" "$(ask $name "SELECT count(*) FROM claims.get_record('ROUTES', 'before-7')")" 1
+done
 
 sql "SELECT claims.attend(1, 'x')" >/dev/null 2>&1 || true
 sql "INSERT INTO claims.expiring_claims SELECT (jsonb_populate_record(NULL::claims.expiring_claims, '{}')).* WHERE false"
@@ -37,11 +40,23 @@ sql "DELETE FROM claims.attended_cells"
 
 # --- distribute -----------------------------------------------------------------------------------------------------------
 before=$(sql "SELECT md5(string_agg(c::text, ',' ORDER BY bucket_value)) FROM claims.claims c")
-citus_spread 8
+# Look-ups that have begun before, and wait for the lock of a table until the tables are distributed, answer.
+open_session distributing
+look_ups_wait() { [ "$(sql "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'claims.$1'::regclass")" = "$2" ]; }
+ask distributing 'SET client_min_messages = warning; BEGIN; LOCK TABLE claims.cell_transfers IN ACCESS EXCLUSIVE MODE' >/dev/null
+printf "SELECT bucket_value || ' ' || cell_id || ' ' || status FROM claims.get_record('ROUTES', 'before-9');\n" >&"${SESSION_IN[moved]}"
+wait_until look_ups_wait cell_transfers 1
+ask distributing 'LOCK TABLE claims.claims IN ACCESS EXCLUSIVE MODE' >/dev/null
+printf "SELECT bucket_value || ' ' || cell_id || ' ' || status FROM claims.get_record('ROUTES', 'before-7');\n" >&"${SESSION_IN[early]}"
+wait_until look_ups_wait claims 1
+expect 'distributed' "$(ask distributing "SELECT claims.distribute(8, 'a test'); COMMIT")" 8
+expect 'a look-up finds its name meanwhile' "$(ask early 'SELECT 1')" 'before-7 1 ACTIVE 1'
+expect 'one that a transfer holds' "$(ask moved 'SELECT 1')" 'before-9 1 TRANSFERRING 1'
 expect 'all claims' "$(sql "SELECT md5(string_agg(c::text, ',' ORDER BY bucket_value)) FROM claims.claims c")" "$before"
 expect 'distributed' "$(sql "SELECT distributed FROM claims.version()")" t
 expect 'on a worker too' "$(on_worker 1; sql "SELECT distributed FROM claims.version()")" t
 expect 'once' "$(message "SELECT claims.distribute(8, 'a test')")" 'the tables of claims are distributed already'
+sql "SELECT claims.cancel_transfer('$(lease 99)', 'a test')" >/dev/null
 expect 'it is written down' "$(sql "SELECT count(*) FROM claims.admin_log WHERE action = 'distribute'")" 1
 expect 'the session from before goes on' "$(ask early "SELECT count(*) FROM claims.get_record('ROUTES', 'before-7')")" 1
 expect 'rows on both workers' "$(sql "SELECT count(DISTINCT p.groupid) FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid) WHERE s.logicalrelid = 'claims.claims'::regclass")" 2

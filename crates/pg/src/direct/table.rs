@@ -60,7 +60,7 @@ pub fn open<const N: usize, T>(layouts: [&'static Layout; N], body: impl FnOnce(
 }
 
 /// Opens tables of schema `claims` for reading, locks them ACCESS SHARE meanwhile, and calls `body`. Returns `None`, and calls nothing, if a
-/// table differs from its layout.
+/// table differs from its layout, or is distributed.
 pub fn read<const N: usize, T>(layouts: [&'static Layout; N], body: impl FnOnce([&Table; N]) -> T) -> Option<T> {
     with_tables(layouts, READING, body)
 }
@@ -90,7 +90,6 @@ pub(super) fn released(lock: pg_sys::LOCKMODE) -> pg_sys::LOCKMODE {
 
 impl Table {
     fn open(layout: &'static Layout, lock: pg_sys::LOCKMODE) -> Option<Table> {
-        statement::require(Reach::Here);
         // SAFETY: relations that were opened are closed here or by `close`; those that were dropped are NULL. The comparison
         // uses a locked relation.
         unsafe {
@@ -108,10 +107,13 @@ impl Table {
                 }
                 oid = None;
             };
-            // If the table is distributed now, its rows are on other nodes.
+            // If the table is distributed now, its rows are on other nodes. Whoever reads looks there.
             compatibility::require();
-            statement::require(Reach::Here);
-            let unique = compare(layout, relation).ok().and_then(|shape| {
+            if lock == WRITING {
+                statement::require(Reach::Here);
+            }
+            let shape = if statement::are_distributed() { None } else { compare(layout, relation).ok() };
+            let unique = shape.and_then(|shape| {
                 let index = pg_sys::index_open(*shape.indexes.first()?, lock);
                 if crate::index::is_too_new(index) {
                     pg_sys::index_close(index, released(lock));
