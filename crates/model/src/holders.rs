@@ -7,9 +7,6 @@ use crate::queue::{Process, ServiceKey};
 /// Maximum number of connections that can be asked for, for all services together. Further ones close by themselves.
 pub const MAX_HOLDERS: usize = 4096;
 
-/// A connection can be asked for when no call has used it for so long, in microseconds. The session of a save that has just begun its lease
-/// ends its transaction sooner, and settles the lease over this connection.
-const IDLE_US: i64 = 50_000;
 /// A connection that was asked for and is still open is asked for again after this time, in microseconds.
 const ASK_AGAIN_US: i64 = 200_000;
 
@@ -19,8 +16,8 @@ struct Holder {
     service: ServiceKey,
     asked_at: i64,
     process: Process,
-    /// Keeps the size a multiple of the alignment.
-    unused: u32,
+    /// When no call has used the connection for so long, in microseconds, it can be asked for.
+    unused_us: u32,
 }
 
 /// A connection that is asked for.
@@ -40,9 +37,9 @@ pub(crate) struct Holders<const HOLDERS: usize>([Holder; HOLDERS]);
 
 impl<const HOLDERS: usize> Holders<HOLDERS> {
     /// Registers a connection. Returns its number, or `None` if there is no room.
-    pub fn hold(&mut self, service: ServiceKey, process: Process) -> Option<usize> {
+    pub fn hold(&mut self, service: ServiceKey, process: Process, unused_us: u32) -> Option<usize> {
         let free = self.0.iter().position(|holder| holder.service == 0)?;
-        self.0[free] = Holder { service, asked_at: 0, process, unused: 0 };
+        self.0[free] = Holder { service, asked_at: 0, process, unused_us };
         Some(free)
     }
 
@@ -60,11 +57,11 @@ impl<const HOLDERS: usize> Holders<HOLDERS> {
         now: i64,
         idle_since: impl Fn(usize) -> Option<i64>,
     ) -> Option<(usize, Process)> {
-        let is_idle = |since: &i64| now.saturating_sub(*since) >= IDLE_US;
         let can_be_asked = |(number, holder): (usize, &Holder)| {
             let was_asked = holder.asked_at != 0 && now.saturating_sub(holder.asked_at) < ASK_AGAIN_US;
             let since = if holder.service == service && !was_asked { idle_since(number) } else { None };
-            since.filter(is_idle).map(|since| (since, number))
+            let is_unused = |since: &i64| now.saturating_sub(*since) >= i64::from(holder.unused_us);
+            since.filter(is_unused).map(|since| (since, number))
         };
         let (_, number) = self.0.iter().enumerate().filter_map(can_be_asked).min()?;
         self.0[number].asked_at = now;

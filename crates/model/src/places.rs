@@ -36,9 +36,25 @@ const LEAST_AT_MOST: Duration = Duration::from_secs(1);
 /// caches, which takes several times as long as connecting.
 const KEPT_AT_MOST: Duration = Duration::from_secs(5);
 
+/// A session that does not use its connection keeps it for so many times as long as connecting has taken: the next call of a busy session comes
+/// sooner, however slow the machine is, and to connect anew for each call would make it slower.
+const UNUSED_FOR_CONNECTS: u32 = 5;
+/// It keeps it for that long in any case. The session of a save that has just begun its lease ends its transaction sooner, and settles the lease
+/// over this connection.
+const UNUSED_AT_LEAST: Duration = Duration::from_millis(50);
+/// Apart from that it keeps it for at most this part of its timeout, so that one that waits as long gets the place in time.
+const UNUSED_PART: u32 = 4;
+
 /// Returns how long a session keeps its place at least, if connecting has taken so long.
 pub fn least_time(connecting: Duration) -> Duration {
     connecting.saturating_mul(KEPT_FOR_CONNECTS).min(LEAST_AT_MOST)
+}
+
+/// Returns how long a session keeps a connection without using it while others want its place, if connecting has taken so long, and it would
+/// itself wait for a place for `timeout`.
+pub fn unused_time(connecting: Duration, timeout: Duration) -> Duration {
+    let most = (timeout / UNUSED_PART).min(LEAST_AT_MOST);
+    connecting.saturating_mul(UNUSED_FOR_CONNECTS).min(most).max(UNUSED_AT_LEAST)
 }
 
 /// The connections and calls of this server's sessions at a service.
@@ -57,6 +73,8 @@ struct KnownService {
     /// 0 for a free entry.
     key: ServiceKey,
     refused_at: i64,
+    /// When a session has passed its place on, in microseconds of a clock that is never set.
+    passed_on_at: i64,
     numbers: Numbers,
 }
 
@@ -133,9 +151,9 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         Some(first.process)
     }
 
-    /// Registers a connection that can be asked for. Returns its number, or `None` if there is no room.
-    pub fn hold(&mut self, service: ServiceKey, process: Process) -> Option<usize> {
-        self.holders.hold(service, process)
+    /// Registers a connection that can be asked for when it was not used for some time. Returns its number, or `None` if there is no room.
+    pub fn hold(&mut self, service: ServiceKey, process: Process, unused: Duration) -> Option<usize> {
+        self.holders.hold(service, process, u32::try_from(unused.as_micros()).unwrap_or(u32::MAX))
     }
 
     /// Ends the registration of a connection that is closed.
@@ -178,6 +196,19 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
     /// waits for `timeout`.
     pub fn kept_for(&self, service: ServiceKey, least: Duration, timeout: Duration) -> Duration {
         self.share(service, timeout / 2).min(KEPT_AT_MOST).max(least)
+    }
+
+    /// Decides whether a session that has kept its place for that long passes it on now. Sessions that have connected together do not pass their
+    /// places on together: the service would end and begin all processes at once, and nobody would use the places meanwhile.
+    pub fn pass_on(&mut self, service: ServiceKey, kept_for: Duration, now: i64) -> bool {
+        let connections = u32::try_from(self.numbers(service).connections).unwrap_or(u32::MAX).max(1);
+        let pause = i64::try_from((kept_for / connections).as_micros()).unwrap_or(i64::MAX);
+        let Some(known) = self.service_or_free(service) else { return true };
+        let is_next = now.saturating_sub(known.passed_on_at) >= pause;
+        if is_next {
+            known.passed_on_at = now;
+        }
+        is_next
     }
 
     /// Returns how long each session may keep its place, so that all that wait now have one after `all`.
@@ -240,7 +271,7 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         let at = at.or_else(|| self.services.iter().position(is_unused))?;
         let known = &mut self.services[at];
         if known.key != key {
-            *known = KnownService { key, refused_at: 0, numbers: Numbers::default() };
+            *known = KnownService { key, refused_at: 0, passed_on_at: 0, numbers: Numbers::default() };
         }
         Some(known)
     }
@@ -322,6 +353,10 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!([0, 5, 49, 60, 10_000].map(|took| least_time(ms(took))), [0, 100, 980, 1000, 1000].map(ms));
         assert_eq!(least_time(Duration::MAX), ms(1000));
+        let unused = |timeout, took| unused_time(ms(took), ms(timeout));
+        assert_eq!([0, 10, 20, 200, 201].map(|took| unused(60_000, took)), [50, 50, 100, 1000, 1000].map(ms));
+        assert_eq!([10, 15, 20, 200].map(|took| unused(280, took)), [50, 70, 70, 70].map(ms), "others wait for 280 ms");
+        assert_eq!(unused(100, 200), ms(50));
         let mut places = places();
         assert!((0..4).all(|_| places.opened(1)));
         assert_eq!(places.kept_for(1, ms(100), ms(2000)), ms(4000), "one waits at most: four places within its half");
@@ -332,26 +367,5 @@ mod tests {
         assert_eq!(kept_for(100, 2000), ms(500), "eight wait: each place twice within the half of their timeout");
         assert_eq!(kept_for(100, 250), ms(100), "a short timeout is no reason to connect anew for each save");
         assert_eq!(kept_for(100, 60_000), ms(5000), "nobody keeps one for long while others wait");
-    }
-
-    #[test]
-    fn a_service_counts_as_full_for_some_seconds_and_is_forgotten_last_if_it_has_connections() {
-        let mut places = places();
-        assert!(places.opened(1) && places.opened(1));
-        places.refused(1, 5);
-        places.failed(1);
-        assert_eq!(places.numbers(1), Numbers { connections: 2, refused: 1, failed: 1 });
-        assert_eq!(places.demand(1, 4 + FULL_US), Demand::Lately);
-        assert_eq!(places.demand(1, 5 + FULL_US), Demand::None);
-        for service in 2..=MAX_SERVICES as u64 {
-            assert!(places.opened(service));
-        }
-        assert!(!places.opened(1000), "no entry is free");
-        places.closed(1000);
-        places.closed(2);
-        assert!(places.opened(1000));
-        assert_eq!(places.numbers(2), Numbers::default());
-        places.closed(1);
-        assert_eq!((places.numbers(1).connections, places.services(|key| key == 1)), (1, vec![1]));
     }
 }

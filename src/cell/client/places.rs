@@ -72,17 +72,21 @@ pub struct ConnectionPlace {
     taken_at: Instant,
     /// The session gives its place to no other one before this time has passed, unless it does not use it.
     least: Duration,
+    /// How long it keeps the connection without using it while others want its place.
+    unused: Duration,
 }
 
 impl ConnectionPlace {
     /// Counts a connection of which the attempt has begun at `since`.
     pub fn taken(service: Oid, since: Instant) -> ConnectionPlace {
         let (service, now) = (key(service), Instant::now());
+        let connecting = now.saturating_duration_since(since);
+        let unused = places::unused_time(connecting, settings::service_timeout());
         clean_up_at_exit();
         let can_be_asked = idle_sockets::can_be_asked();
         let holder = PLACES.write(|places| {
             let is_counted = places.opened(service);
-            let holder = if can_be_asked { places.hold(service, background::own_sleeper()) } else { None };
+            let holder = if can_be_asked { places.hold(service, background::own_sleeper(), unused) } else { None };
             // Nobody asks for it before it is used for the first time.
             if let Some(of_holder) = of_holder(holder) {
                 of_holder.idle_since.store(0, Ordering::Relaxed);
@@ -93,8 +97,7 @@ impl ConnectionPlace {
         if holder.is_some_and(|(is_counted, _)| is_counted) {
             OPEN.with_borrow_mut(|all| all.push(open));
         }
-        let least = places::least_time(now.saturating_duration_since(since));
-        ConnectionPlace { open, taken_at: now, least }
+        ConnectionPlace { open, taken_at: now, least: places::least_time(connecting), unused }
     }
 
     /// Notes that a call uses the connection from now on.
@@ -122,10 +125,10 @@ impl ConnectionPlace {
         if self.demand() != Demand::Now {
             return false;
         }
-        let timeout = settings::service_timeout();
-        let kept_for =
-            PLACES.read(|places| places.kept_for(self.open.service, self.least, timeout)).unwrap_or_default();
+        let (service, timeout) = (self.open.service, settings::service_timeout());
+        let kept_for = PLACES.read(|places| places.kept_for(service, self.least, timeout)).unwrap_or_default();
         now.saturating_duration_since(self.taken_at) >= kept_for
+            && PLACES.write(|places| places.pass_on(service, kept_for, monotonic())).unwrap_or(true)
     }
 
     /// Returns the service.
@@ -139,7 +142,7 @@ impl ConnectionPlace {
             Demand::None => idle,
             Demand::Lately | Demand::Now => {
                 let kept = now.saturating_duration_since(self.taken_at);
-                idle.min(self.least.saturating_sub(kept).max(FIRST_PAUSE))
+                idle.min(self.least.saturating_sub(kept).max(self.unused))
             }
         }
     }
