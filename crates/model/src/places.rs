@@ -198,12 +198,12 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         self.share(service, timeout / 2).min(KEPT_AT_MOST).max(least)
     }
 
-    /// Decides whether a session that has kept its place for that long passes it on now. Sessions that have connected together do not pass their
-    /// places on together: the service would end and begin all processes at once, and nobody would use the places meanwhile.
+    /// Decides whether a session that has kept its place for [`Self::kept_for`] passes it on now. Sessions that have connected together do not pass
+    /// their places on together: the service would end and begin all processes at once, and nobody would use the places meanwhile.
     pub fn pass_on(&mut self, service: ServiceKey, kept_for: Duration, now: i64) -> bool {
-        let connections = u32::try_from(self.numbers(service).connections).unwrap_or(u32::MAX).max(1);
-        let pause = i64::try_from((kept_for / connections).as_micros()).unwrap_or(i64::MAX);
         let Some(known) = self.service_or_free(service) else { return true };
+        let connections = u32::try_from(known.numbers.connections).unwrap_or(u32::MAX).max(1);
+        let pause = i64::try_from((kept_for / connections).as_micros()).unwrap_or(i64::MAX);
         let is_next = now.saturating_sub(known.passed_on_at) >= pause;
         if is_next {
             known.passed_on_at = now;

@@ -42,13 +42,13 @@ sql "DELETE FROM claims.attended_cells"
 before=$(sql "SELECT md5(string_agg(c::text, ',' ORDER BY bucket_value)) FROM claims.claims c")
 # Look-ups that have begun before, and wait for the lock of a table until the tables are distributed, answer.
 open_session distributing
-look_ups_wait() { [ "$(sql "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'claims.$1'::regclass")" = "$2" ]; }
+look_up_waits() { [ "$(sql "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'claims.$1'::regclass")" = 1 ]; }
 ask distributing 'SET client_min_messages = warning; BEGIN; LOCK TABLE claims.cell_transfers IN ACCESS EXCLUSIVE MODE' >/dev/null
 printf "SELECT bucket_value || ' ' || cell_id || ' ' || status FROM claims.get_record('ROUTES', 'before-9');\n" >&"${SESSION_IN[moved]}"
-wait_until look_ups_wait cell_transfers 1
+wait_until look_up_waits cell_transfers
 ask distributing 'LOCK TABLE claims.claims IN ACCESS EXCLUSIVE MODE' >/dev/null
 printf "SELECT bucket_value || ' ' || cell_id || ' ' || status FROM claims.get_record('ROUTES', 'before-7');\n" >&"${SESSION_IN[early]}"
-wait_until look_ups_wait claims 1
+wait_until look_up_waits claims
 expect 'distributed' "$(ask distributing "SELECT claims.distribute(8, 'a test'); COMMIT")" 8
 expect 'a look-up finds its name meanwhile' "$(ask early 'SELECT 1')" 'before-7 1 ACTIVE 1'
 expect 'one that a transfer holds' "$(ask moved 'SELECT 1')" 'before-9 1 TRANSFERRING 1'

@@ -6,9 +6,10 @@ use claims_model::places::{Asked, Chance, Demand, MAX_SERVICES, Numbers, Places}
 use claims_model::queue::MAX_WAITING;
 use zerocopy::FromZeros;
 
-/// For so long a connection must be unused, and so much later it is asked for again, in microseconds.
-const UNUSED: Duration = Duration::from_millis(50);
+/// For so long a connection must be unused.
+const UNUSED: Duration = Duration::from_micros(IDLE_US as u64);
 const IDLE_US: i64 = 50_000;
+/// So much later it is asked for again, in microseconds.
 const ASK_AGAIN_US: i64 = 200_000;
 /// For so long a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
@@ -43,7 +44,7 @@ fn a_connection_that_took_longer_to_make_is_kept_for_longer() {
     let mut places = <Places<1, 1, 1>>::new_zeroed();
     places.hold(1, 20, 2 * UNUSED).expect("there is room");
     places.arrive(1, 10).expect("there is room");
-    assert_eq!(places.ask(1, 1 + 2 * IDLE_US - 1, |_| Some(1)), None);
+    assert_eq!(places.ask(1, 2 * IDLE_US, |_| Some(1)), None);
     assert_eq!(places.ask(1, 1 + 2 * IDLE_US, |_| Some(1)), Some(Asked { holder: 0, process: 20, to_wake: 10 }));
 }
 
