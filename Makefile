@@ -2,6 +2,7 @@
 #   PG_MAJOR=17                    which PostgreSQL to build for (default: 15)
 #   PG_CONFIG=/path/to/pg_config   the same, where it is not the one that the Debian package installs
 #   CARGO_TARGET_DIR=…             where build output goes (default: target/)
+#   CLAIMS_PROFILE=release         for build, demo and tests: what is installed and packed, instead of a quick build
 
 SHELL := /bin/bash
 export PG_CONFIG PG_MAJOR
@@ -23,7 +24,7 @@ setup-build:
 all: build
 
 build: setup ## Build the extension into a private copy of PostgreSQL under target/
-	@scripts/build
+	@CLAIMS_PROFILE=$${CLAIMS_PROFILE:-quick} scripts/build
 
 install: setup-build ## Install into the PostgreSQL that PG_CONFIG names
 	@scripts/install
@@ -80,10 +81,10 @@ oci: setup-build ## Make the contents of the extension's image (PG_MAJOR=18), in
 release: ## Make all that a release carries, in target/release-artefacts: packages, image, PGXN, SBOM, checksums, each tried on a bare machine; R="15 sbom" picks some
 	@scripts/release $(R)
 
-release-check: ## Run the checks before a release, besides make test and make test-matrix: make release, bare machines, Citus, the incidents
+release-check: ## Run the checks before a release, besides make test and make test-matrix: make release, the tests on a release build, Citus, the incidents, bare machines
 	@scripts/release-check
 
-bench: build ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, which renew their parts)
+bench: setup ## Measure; writes bench/RESULTS.md (BENCH_QUICK=1 for a short look, SECTION="reads changes" for some, which renew their parts)
 	@scripts/bench $(SECTION)
 
 fmt: ## Format the Rust sources
