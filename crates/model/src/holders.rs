@@ -7,14 +7,10 @@ use crate::queue::{Process, ServiceKey};
 /// Maximum number of connections that can be asked for, for all services together. Further ones close by themselves.
 pub const MAX_HOLDERS: usize = 4096;
 
-/// A connection that was asked for and is still open is asked for again after this time, in microseconds.
-const ASK_AGAIN_US: i64 = 200_000;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromBytes)]
 struct Holder {
     /// 0 for a free entry.
     service: ServiceKey,
-    asked_at: i64,
     process: Process,
     /// When no call has used the connection for so long, in microseconds, it can be asked for.
     unused_us: u32,
@@ -39,7 +35,7 @@ impl<const HOLDERS: usize> Holders<HOLDERS> {
     /// Registers a connection. Returns its number, or `None` if there is no room.
     pub fn hold(&mut self, service: ServiceKey, process: Process, unused_us: u32) -> Option<usize> {
         let free = self.0.iter().position(|holder| holder.service == 0)?;
-        self.0[free] = Holder { service, asked_at: 0, process, unused_us };
+        self.0[free] = Holder { service, process, unused_us };
         Some(free)
     }
 
@@ -58,13 +54,11 @@ impl<const HOLDERS: usize> Holders<HOLDERS> {
         idle_since: impl Fn(usize) -> Option<i64>,
     ) -> Option<(usize, Process)> {
         let can_be_asked = |(number, holder): (usize, &Holder)| {
-            let was_asked = holder.asked_at != 0 && now.saturating_sub(holder.asked_at) < ASK_AGAIN_US;
-            let since = if holder.service == service && !was_asked { idle_since(number) } else { None };
+            let since = if holder.service == service { idle_since(number) } else { None };
             let is_unused = |since: &i64| now.saturating_sub(*since) >= i64::from(holder.unused_us);
             since.filter(is_unused).map(|since| (since, number))
         };
         let (_, number) = self.0.iter().enumerate().filter_map(can_be_asked).min()?;
-        self.0[number].asked_at = now;
         Some((number, self.0[number].process))
     }
 }

@@ -156,13 +156,15 @@ impl<const SERVICES: usize, const WAITING: usize, const HOLDERS: usize> Places<S
         self.holders.hold(service, process, u32::try_from(unused.as_micros()).unwrap_or(u32::MAX))
     }
 
-    /// Ends the registration of a connection that is closed.
-    pub fn let_go(&mut self, holder: usize) {
-        self.holders.let_go(holder);
+    /// Ends the registration of a connection that is closed, and gives its place like [`Self::give`], unless it was given when the connection was
+    /// asked for.
+    pub fn let_go(&mut self, service: ServiceKey, holder: Option<usize>, was_asked_for: bool) -> Option<Process> {
+        holder.into_iter().for_each(|holder| self.holders.let_go(holder));
+        if was_asked_for { None } else { self.give(service) }
     }
 
     /// Asks for the connection that no call has used for the longest time, and gives its place to the session that has waited for the
-    /// longest time. `idle_since` says since when no call uses a connection; `None` if one does.
+    /// longest time. `idle_since` says since when no call uses a connection; `None` if one does, or it was asked for in this time already.
     pub fn ask(&mut self, service: ServiceKey, now: i64, idle_since: impl Fn(usize) -> Option<i64>) -> Option<Asked> {
         self.queue.all().iter().find(|waiting| wants_place(waiting, service))?;
         let (holder, process) = self.holders.ask(service, now, idle_since)?;

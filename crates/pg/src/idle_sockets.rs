@@ -54,6 +54,8 @@ pub fn watch<'l>(links: impl Iterator<Item = (&'l Link, Option<&'static AtomicU3
         compiler_fence(Ordering::SeqCst);
         place.descriptor.store(link.descriptor(), Ordering::Relaxed);
     }
+    // The signal may have come before.
+    shut_down_asked();
 }
 
 /// Lets a timer shut down the watched sockets after a time, unless [`keep`] is called before.
@@ -93,9 +95,16 @@ fn shut_down_one(socket: &Watched) {
 }
 
 /// The handler of SIGUSR2. It calls only what a signal handler may.
-unsafe extern "C" fn shut_down_asked(_signal: c_int) {
+unsafe extern "C" fn asked(_signal: c_int) {
     // SAFETY: the variable of this thread.
     let errno = unsafe { *libc::__errno_location() };
+    shut_down_asked();
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Shuts down the sockets that other sessions ask for.
+fn shut_down_asked() {
     for socket in &SOCKETS {
         // SAFETY: NULL, or a flag in shared memory, which lives until the process ends.
         if unsafe { socket.asked.load(Ordering::Relaxed).as_ref() }
@@ -104,8 +113,6 @@ unsafe extern "C" fn shut_down_asked(_signal: c_int) {
             shut_down_one(socket);
         }
     }
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
 }
 
 /// Returns whether other sessions can ask this one for sockets: SIGUSR2 is free, and from now on has the handler for that.
@@ -121,7 +128,7 @@ pub fn can_be_asked() -> bool {
             {
                 return false;
             }
-            let handler: unsafe extern "C" fn(c_int) = shut_down_asked;
+            let handler: unsafe extern "C" fn(c_int) = asked;
             action.sa_sigaction = handler as usize;
             action.sa_flags = libc::SA_RESTART;
             libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) == 0

@@ -24,7 +24,7 @@ pub static PLACES: Locked<Places> = Locked::new(c"claims places");
 pub struct Use {
     /// Since when no call uses it; 0 if one does.
     idle_since: AtomicI64,
-    /// 1 if a session that waits for a place asks for it.
+    /// 1 if a session that waits for a place has asked for it since then, and was given its place.
     is_asked: AtomicU32,
     unused: AtomicU32,
 }
@@ -90,6 +90,7 @@ impl ConnectionPlace {
             // Nobody asks for it before it is used for the first time.
             if let Some(of_holder) = of_holder(holder) {
                 of_holder.idle_since.store(0, Ordering::Relaxed);
+                of_holder.is_asked.store(0, Ordering::Relaxed);
             }
             (is_counted, holder)
         });
@@ -164,14 +165,12 @@ impl Drop for ConnectionPlace {
 
 /// Gives the place of a closed connection to the session that has waited for the longest time.
 fn closed(OpenConnection { service, holder }: OpenConnection, is_counted: bool) {
+    let was_asked_for = of_holder(holder).is_some_and(|of_holder| of_holder.is_asked.load(Ordering::Relaxed) == 1);
     let to_wake = PLACES.write(|places| {
-        if let Some(holder) = holder {
-            places.let_go(holder);
-        }
         if is_counted {
             places.closed(service);
         }
-        places.give(service)
+        places.let_go(service, holder, was_asked_for)
     });
     to_wake.into_iter().flatten().for_each(background::wake_sleeper);
 }
@@ -180,6 +179,7 @@ fn closed(OpenConnection { service, holder }: OpenConnection, is_counted: bool) 
 fn ask(service: ServiceKey) {
     let idle_since = |holder: usize| {
         of_holder(Some(holder))
+            .filter(|of_holder| of_holder.is_asked.load(Ordering::Relaxed) == 0)
             .map(|of_holder| of_holder.idle_since.load(Ordering::Relaxed))
             .filter(|since| *since != 0)
     };
@@ -192,9 +192,7 @@ fn ask(service: ServiceKey) {
         idle_sockets::ask(asked.process);
         Some(asked)
     });
-    if let Some(asked) = asked.flatten() {
-        background::wake_sleeper(asked.to_wake);
-    }
+    asked.flatten().into_iter().for_each(|asked| background::wake_sleeper(asked.to_wake));
 }
 
 /// A guard: this session waits for a place.

@@ -1,5 +1,6 @@
 //! Sessions that wait for places at services, the connections that they ask for, and those that pass their places on.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use claims_model::places::{Asked, Chance, Demand, MAX_SERVICES, Numbers, Places};
@@ -9,8 +10,6 @@ use zerocopy::FromZeros;
 /// For so long a connection must be unused.
 const UNUSED: Duration = Duration::from_micros(IDLE_US as u64);
 const IDLE_US: i64 = 50_000;
-/// So much later it is asked for again, in microseconds.
-const ASK_AGAIN_US: i64 = 200_000;
 /// For so long a service counts as full after it has refused a connection, in microseconds.
 const FULL_US: i64 = 10_000_000;
 
@@ -20,23 +19,29 @@ fn the_connection_that_is_unused_for_the_longest_time_is_asked_for() {
     let holders: Vec<_> = (20..24).map(|process| places.hold(1 + u64::from(process == 23), process, UNUSED)).collect();
     assert_eq!(holders, [Some(0), Some(1), Some(2), Some(3)]);
     assert_eq!(places.hold(1, 24, UNUSED), None, "there is no room");
-    let idle_since = |number: usize| [None, Some(1000), Some(500), Some(1)][number];
+    // Those that were asked for since they are unused are not asked for again.
+    let asked_for = Cell::new([false; 4]);
+    let idle_since =
+        |number: usize| [None, Some(1000), Some(500), Some(1)][number].filter(|_| !asked_for.get()[number]);
     let now = 1000 + IDLE_US;
     assert_eq!(places.ask(1, now, idle_since), None, "nobody waits");
     let tickets: Vec<_> = (10..12).map(|process| places.arrive(1, process).expect("there is room")).collect();
     assert_eq!(places.ask(1, 499 + IDLE_US, idle_since), None, "a call has just ended");
     let asked = |holder, process, to_wake| Some(Asked { holder, process, to_wake });
     assert_eq!(places.ask(1, now, idle_since), asked(2, 22, 10));
+    asked_for.set([false, false, true, false]);
     assert_eq!(places.chance(tickets[0]), Chance::Good);
     assert_eq!(places.ask(1, now, idle_since), asked(1, 21, 11), "the next one, for the next one");
+    asked_for.set([false, true, true, false]);
     assert_eq!(places.ask(1, now, idle_since), None, "who has a place asks for none");
     places.lost(tickets[0]);
     assert_eq!(places.ask(1, now, idle_since), None, "all were asked for already");
-    assert_eq!(places.ask(1, now + ASK_AGAIN_US, idle_since), asked(2, 22, 10), "it is still open");
-    places.let_go(2);
-    places.lost(tickets[0]);
+    assert_eq!(places.let_go(1, Some(2), true), None, "who has asked for it has its place already");
     assert_eq!(places.hold(1, 30, UNUSED), Some(2), "its number is free");
-    assert_eq!(places.ask(1, now + ASK_AGAIN_US, idle_since), asked(2, 30, 10));
+    asked_for.set([false, true, false, false]);
+    assert_eq!(places.ask(1, now, idle_since), asked(2, 30, 10));
+    places.lost(tickets[0]);
+    assert_eq!(places.let_go(1, Some(0), false), Some(10), "nobody has asked for it");
 }
 
 #[test]
