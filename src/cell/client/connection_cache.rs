@@ -135,15 +135,16 @@ pub fn take(server: &str) -> Option<CachedConnection> {
 
 /// Takes out the connection to a service that was made with a user's mapping, outdated or not. Raises no error.
 pub fn take_of(server: &str, user: Oid) -> Option<CachedConnection> {
-    close_idle();
+    // From here on none is shut down.
+    let shut_down = idle_sockets::keep();
     CACHE.with(|cached| {
         let mut cached = cached.borrow_mut();
-        let index = cached.iter().position(|cached| cached.server == server && cached.user == user)?;
-        let taken = cached.swap_remove(index);
-        taken.place.is_used();
-        drop(idle_sockets::keep());
+        cached.retain(|cached| !shut_down.contains(&cached.link.descriptor()));
+        let index = cached.iter().position(|cached| cached.server == server && cached.user == user);
+        let taken = index.map(|index| cached.swap_remove(index));
+        taken.iter().for_each(|taken| taken.place.is_used());
         watch(&cached, None);
-        Some(taken)
+        taken
     })
 }
 
