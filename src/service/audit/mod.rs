@@ -45,8 +45,8 @@ const MAX_NAME_BYTES: usize = 3000;
 /// The owners of names before they change, as far as the log needs them.
 pub type Owners = HashMap<Bucket<'static>, StoredOwner>;
 
-/// Returns the owners of the names that leases hold, before the leases are settled. The owner of a name that is created is its new one.
-/// A name that a lease reclaims is not a claim yet: the lease's payload has its new owner, which `created` reads.
+/// Returns the owners of the names that leases hold, before the leases are settled. The owner of a name that is created is its new one, which
+/// `created` reads from the lease's payload: that takes less than to look its claim up, and a name that a lease reclaims is not a claim yet.
 pub fn owners<'p>(
     call: &CellCall,
     leases: &[EndedLease],
@@ -55,21 +55,21 @@ pub fn owners<'p>(
     if settings::audit() == Audit::Off {
         return Ok(Owners::new());
     }
-    let buckets = leases.iter().flat_map(|EndedLease { held, .. }| {
-        held.creates.iter().chain(held.replaces.iter().map(|claim| &claim.bucket)).chain(&held.destroys)
-    });
-    let mut owners = CLAIM_TABLES.of(call).owners(call.connection, &buckets.collect::<Vec<_>>());
-    if leases.iter().flat_map(|lease| &lease.held.creates).any(|bucket| !owners.contains_key(bucket)) {
+    let had_owners = leases
+        .iter()
+        .flat_map(|EndedLease { held, .. }| held.replaces.iter().map(|claim| &claim.bucket).chain(&held.destroys));
+    let mut owners = owners_of(call, &had_owners.collect::<Vec<_>>());
+    if leases.iter().any(|lease| !lease.held.creates.is_empty()) {
         add_owners(&mut owners, created()?.iter().map(|(_, claim)| claim));
     }
     Ok(owners)
 }
 
-/// Adds the owners of claims.
+/// Adds the owners of claims, of names that have none: a payload has the new owners of names that are replaced, too.
 fn add_owners<'c>(owners: &mut Owners, claims: impl Iterator<Item = &'c Claim<'c>>) {
     for Claim { bucket, subject, source, .. } in claims {
         let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };
-        owners.insert(bucket, StoredOwner { subject: owned(subject), source: owned(source) });
+        owners.entry(bucket).or_insert_with(|| StoredOwner { subject: owned(subject), source: owned(source) });
     }
 }
 
@@ -79,12 +79,14 @@ pub fn owners_of_batch(call: &CellCall, batch: &Batch) -> Owners {
         return Owners::new();
     }
     let destroyed: Vec<&Bucket> = batch.destroys.iter().map(|destroy| &destroy.bucket).collect();
-    let mut owners = match destroyed.is_empty() {
-        true => Owners::new(),
-        false => CLAIM_TABLES.of(call).owners(call.connection, &destroyed),
-    };
+    let mut owners = owners_of(call, &destroyed);
     add_owners(&mut owners, batch.new_claims());
     owners
+}
+
+/// Returns the owners of claims.
+fn owners_of(call: &CellCall, claimed: &[&Bucket]) -> Owners {
+    if claimed.is_empty() { Owners::new() } else { CLAIM_TABLES.of(call).owners(call.connection, claimed) }
 }
 
 fn owned(to: &Reference) -> Reference<'static> {
