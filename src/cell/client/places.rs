@@ -165,8 +165,8 @@ impl Drop for ConnectionPlace {
 
 /// Gives the place of a closed connection to the session that has waited for the longest time.
 fn closed(OpenConnection { service, holder }: OpenConnection, is_counted: bool) {
-    let was_asked_for = of_holder(holder).is_some_and(|of_holder| of_holder.is_asked.load(Ordering::Relaxed) == 1);
     let to_wake = PLACES.write(|places| {
+        let was_asked_for = of_holder(holder).is_some_and(|of_holder| of_holder.is_asked.load(Ordering::Relaxed) == 1);
         if is_counted {
             places.closed(service);
         }

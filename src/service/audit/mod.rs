@@ -65,7 +65,7 @@ pub fn owners<'p>(
     Ok(owners)
 }
 
-/// Adds the owners of claims, of names that have none: a payload has the new owners of names that are replaced, too.
+/// Adds the owners of claims on names that are not in the map yet: a payload has the new owners of names that are replaced, too.
 fn add_owners<'c>(owners: &mut Owners, claims: impl Iterator<Item = &'c Claim<'c>>) {
     for Claim { bucket, subject, source, .. } in claims {
         let bucket = Bucket { bucket_type: bucket.bucket_type, value: bucket.value.to_string().into() };

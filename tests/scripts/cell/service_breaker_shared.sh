@@ -79,6 +79,7 @@ sleep 1
 expect 'one of them is trying' "$(state | cut -d'|' -f 2)" trying
 wait $!
 expect 'and only one' "$(found "$WAITED, count(*)")" '1|120'
+expect 'the others fail sooner than a second' "$(found 'percentile_cont(0.5) WITHIN GROUP (ORDER BY took) < 1000')" t
 expect 'for the others the next try is later' "$(state | cut -d'|' -f 2)" open
 kill -CONT "$postmaster"
 sleep_until_next_try
