@@ -90,8 +90,11 @@ pub fn types_in_snapshot<'t>(types: &'t Types, rows: &NamingRows, only: Option<i
 fn are_in_snapshot(rows: &NamingRows, only: Option<i32>) -> bool {
     let Some(versions) = &rows.versions else { return false };
     let selected = |(id, version): (&i32, _)| only.is_none_or(|only| only == *id).then_some(version);
-    // An unknown type has no names, so it needs no check.
-    versions.is_empty() || table::are_shown(TABLE, versions.iter().filter_map(selected), rows.read_at)
+    let selected = || versions.iter().filter_map(selected);
+    // An unknown type has no names, so it needs no check. A trigger locks the table EXCLUSIVE before a profile changes.
+    versions.is_empty()
+        || table::are_older(TABLE, selected(), rows.read_at)
+        || table::are_shown(TABLE, selected(), rows.read_at)
 }
 
 /// Returns the rules that are committed now, whether or not an invalidation has arrived.

@@ -88,6 +88,23 @@ impl RowStamp {
     }
 }
 
+/// Like [are_shown], without reading a row. Returns true if all versions were written before the oldest transaction that runs in the
+/// snapshot of the calling query, and nobody has replaced them since. Whoever does must lock the table EXCLUSIVE: PostgreSQL releases
+/// that lock after it has told all sessions about the commit. On a standby there is no such lock.
+pub fn are_older<'v>(table: &'static CStr, mut versions: impl Iterator<Item = &'v RowStamp>, read_at: u64) -> bool {
+    // SAFETY: a query is running, so there is a snapshot. It locks and unlocks a number, which need not be a table any more.
+    unsafe {
+        let snapshot = &*pg_sys::GetActiveSnapshot();
+        let is_older = |version: &RowStamp| version.writer.wrapping_sub(snapshot.xmin.into_inner()).cast_signed() < 0;
+        let is_unlocked = |table| {
+            let is_unlocked = pg_sys::ConditionalLockRelationOid(table, pg_sys::RowShareLock as _);
+            is_unlocked && pg_sys::UnlockRelationOid(table, pg_sys::RowShareLock as _) == ()
+        };
+        let can_be_told = !snapshot.takenDuringRecovery && versions.all(is_older);
+        can_be_told && known_number(table).is_some_and(is_unlocked) && cache::version() == read_at
+    }
+}
+
 /// Returns whether the snapshot of the calling query shows these versions of rows of a table of schema `claims`, and so
 /// neither older nor newer ones. The versions were read when [cache::version] of the watched table was `read_at`. If
 /// the table has changed since, the function returns false, because the positions may not exist any more. Locks the
