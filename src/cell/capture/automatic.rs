@@ -40,7 +40,7 @@ pub fn routes_of(change: &RowChange) -> Option<Rc<Routes>> {
 
 /// Makes sure that a captured change will be sent in automatic mode.
 pub fn see_to_sending(change: &RowChange) {
-    log::must_be_sent(routes_of(change).is_some(), change.function());
+    log::must_be_sent(routes_of(change).map(|_| change.function()));
     queue();
 }
 
@@ -140,7 +140,7 @@ fn send_all(connection: &Connection) -> Result<(), ClaimsError> {
         Some(routes) => send::send_all_pending(connection, &routes),
         // Automatic mode has been turned off meanwhile.
         None => {
-            log::need_not_be_sent();
+            log::must_be_sent(None);
             Ok(())
         }
     }

@@ -172,15 +172,10 @@ pub fn mark_dequeued() {
     QUEUED_BY.set(None);
 }
 
-/// Sets whether this transaction must send its changes, which the trigger `function` has captured. The rights of the function's
-/// owner are used to send them.
-pub fn must_be_sent(must: bool, function: Oid) {
-    MUST_BE_SENT.set(must.then_some(function));
-}
-
-/// Notes that this transaction need not send its changes.
-pub fn need_not_be_sent() {
-    MUST_BE_SENT.set(None);
+/// Sets the trigger function that has captured changes which this transaction must send; `None` if it need not send any. The rights of the
+/// function's owner are used to send them.
+pub fn must_be_sent(function: Option<Oid>) {
+    MUST_BE_SENT.set(function);
 }
 
 /// Has the deferred trigger send this transaction's changes from now on.
@@ -227,25 +222,20 @@ fn end() {
     SKIPPED_BY.set(None);
 }
 
-fn released(own: u32, parent: u32) {
+/// Changes the logs that are not empty.
+fn each_log(change: impl Fn(&mut Log)) {
     for log in [&LOG, &OBSERVED] {
-        log.with_borrow_mut(|log| {
-            if !log.is_empty() {
-                log.release(own, parent)
-            }
-        });
+        log.with_borrow_mut(|log| (!log.is_empty()).then(|| change(log)));
     }
+}
+
+fn released(own: u32, parent: u32) {
+    each_log(|log| log.release(own, parent));
     observations::released(own, parent);
 }
 
 fn rolled_back(own: u32) {
-    for log in [&LOG, &OBSERVED] {
-        log.with_borrow_mut(|log| {
-            if !log.is_empty() {
-                log.roll_back(own)
-            }
-        });
-    }
+    each_log(|log| log.roll_back(own));
     observations::rolled_back(own);
     // A larger number is that of a subtransaction that was released into this one.
     for of in [&QUEUED_BY, &SKIPPED_BY] {

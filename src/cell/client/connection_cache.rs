@@ -135,17 +135,13 @@ pub fn take(server: &str) -> Option<CachedConnection> {
 
 /// Takes out the connection to a service that was made with a user's mapping, outdated or not. Raises no error.
 pub fn take_of(server: &str, user: Oid) -> Option<CachedConnection> {
-    // From here on none is shut down.
-    let shut_down = idle_sockets::keep();
-    CACHE.with(|cached| {
-        let mut cached = cached.borrow_mut();
-        cached.retain(|cached| !shut_down.contains(&cached.link.descriptor()));
-        let index = cached.iter().position(|cached| cached.server == server && cached.user == user);
-        let taken = index.map(|index| cached.swap_remove(index));
-        taken.iter().for_each(|taken| taken.place.is_used());
-        watch(&cached, None);
-        taken
-    })
+    let take = |cached: &mut Vec<CachedConnection>, _: &[c_int]| {
+        let index = cached.iter().position(|cached| cached.server == server && cached.user == user)?;
+        let taken = cached.swap_remove(index);
+        taken.place.is_used();
+        Some(taken)
+    };
+    closing(|_| false, take).flatten()
 }
 
 /// Lets other sessions have these connections closed.
@@ -156,7 +152,7 @@ fn watch(cached: &[CachedConnection], lent: Option<&CachedConnection>) {
 /// Lets other sessions have a connection closed that was taken out, while the service waits for names. Returns its socket for
 /// [`take_back`], which ends that.
 pub fn lend(lent: &CachedConnection) -> c_int {
-    close_idle();
+    close_where(|_| false);
     lent.place.is_unused();
     CACHE.with(|cached| watch(&cached.borrow(), Some(lent)));
     lent.link.descriptor()
@@ -164,10 +160,11 @@ pub fn lend(lent: &CachedConnection) -> c_int {
 
 /// Returns whether another session has had the connection closed meanwhile. If it has, the link has no socket any more.
 pub fn take_back(lent: &CachedConnection, socket: c_int) -> bool {
-    let shut_down = idle_sockets::keep();
-    lent.place.is_used();
-    close_all(&shut_down);
-    shut_down.contains(&socket)
+    let is_among = |_: &mut Vec<CachedConnection>, shut_down: &[c_int]| {
+        lent.place.is_used();
+        shut_down.contains(&socket)
+    };
+    closing(|_| false, is_among).unwrap_or(true)
 }
 
 /// Returns whether [`take`] would find a connection.
@@ -187,7 +184,7 @@ pub fn put_back(returned: CachedConnection) {
             cached.push(returned);
         }
     });
-    close_idle();
+    close_where(|_| false);
 }
 
 /// Closes connections at the end of a transaction that must not be cached, or whose places other sessions wait for. Data that was
@@ -208,11 +205,6 @@ pub fn end() {
     });
 }
 
-/// Closes the connections that were shut down because the session had not used them for long, or another session needed their places.
-fn close_idle() {
-    close_where(|_| false);
-}
-
 /// Closes connections made from an older catalog, and those of another role: the extension's previous owner.
 pub fn close_outdated() {
     let user = roles::current();
@@ -226,23 +218,25 @@ pub fn close_above(service: ServiceKey) {
     close_where(|cached| cached.place.service() > service);
 }
 
-/// Closes connections that were shut down.
-fn close_all(shut_down: &[c_int]) {
-    close_those(|cached| shut_down.contains(&cached.link.descriptor()));
+/// Closes connections that were shut down, and those that are over.
+fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
+    closing(is_over, |_, _| ());
 }
 
-fn close_where(is_over: impl Fn(&CachedConnection) -> bool) {
+/// Closes connections that were shut down, because the session had not used them for long or another one needed their places, and those that
+/// are over. Runs `body` with those that stay and the sockets that were shut down, while none is shut down.
+fn closing<T>(
+    is_over: impl Fn(&CachedConnection) -> bool,
+    body: impl FnOnce(&mut Vec<CachedConnection>, &[c_int]) -> T,
+) -> Option<T> {
     // A socket that is closed must not be shut down later: its number may be that of another file by then.
     let shut_down = idle_sockets::keep();
-    close_those(|cached| shut_down.contains(&cached.link.descriptor()) || is_over(cached));
-}
-
-fn close_those(is_over: impl Fn(&CachedConnection) -> bool) {
     CACHE.with(|cached| {
         // It is borrowed only in the functions above, which call nothing that could come back here.
-        if let Ok(mut cached) = cached.try_borrow_mut() {
-            cached.retain(|cached| !is_over(cached));
-            watch(&cached, None);
-        }
-    });
+        let mut cached = cached.try_borrow_mut().ok()?;
+        cached.retain(|cached| !shut_down.contains(&cached.link.descriptor()) && !is_over(cached));
+        let result = body(&mut cached, &shut_down);
+        watch(&cached, None);
+        Some(result)
+    })
 }
