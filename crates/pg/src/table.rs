@@ -97,8 +97,8 @@ pub fn are_older<'v>(table: &'static CStr, mut versions: impl Iterator<Item = &'
         let snapshot = &*pg_sys::GetActiveSnapshot();
         let is_older = |version: &RowStamp| version.writer.wrapping_sub(snapshot.xmin.into_inner()).cast_signed() < 0;
         let is_unlocked = |table| {
-            let is_unlocked = pg_sys::ConditionalLockRelationOid(table, pg_sys::RowShareLock as _);
-            is_unlocked && pg_sys::UnlockRelationOid(table, pg_sys::RowShareLock as _) == ()
+            let lock = pg_sys::ConditionalLockRelationOid(table, pg_sys::RowShareLock as _);
+            lock.then(|| pg_sys::UnlockRelationOid(table, pg_sys::RowShareLock as _)).is_some()
         };
         let can_be_told = !snapshot.takenDuringRecovery && versions.all(is_older);
         can_be_told && known_number(table).is_some_and(is_unlocked) && cache::version() == read_at
