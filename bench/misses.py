@@ -5,7 +5,8 @@ from typing import NamedTuple
 TITLE = "## Missed before, and now"
 
 TEXT = """\
-Before: what these sections found on 2026-11-25 or 26. Now: what each found last, on 2026-11-28 or 29; its section says on which machine. The floor is what the best possible program would find, as the last column says: a better number cannot be had.
+Before: what these sections found on 2026-11-25 or 26. Now: what each found last, on 2026-11-28 or 29, on the machine that its section names: the
+numbers to count on. The floor is what the best possible program would find, as the last column says: a better number cannot be had.
 """
 
 CHECKS = "Wanted and found"
@@ -28,7 +29,8 @@ MISSES = [
          "a function that only reads and returns the row, in [instructions](PROFILE.md#a-get_record)"),
     Miss("the same, 8 clients", CHECKS, "8 connections: get_record / prepared SELECT", "0.95", "0.85", lambda results: reader(results, 8), "the same"),
     Miss("25,000 rows in one statement, claimed, over the plain INSERT", ROWS, "25000 rows captured and claimed / the plain INSERT of them", "2.6", "4.49",
-         (ROWS, "25000 rows in one statement, ms", None, "floor / plain"), "the rows, and a COPY of as many rows of claims to the service"),
+         (ROWS, "25000 rows in one statement, ms", None, "floor / plain"), "the rows, and a COPY of as many rows of claims to the service; "
+         "[what lies between](PROFILE.md#what-many-rows-two-services-and-many-sessions-cost-at-least)"),
     Miss("500 sessions with at most 50 calls at once over 50 sessions", FLEET, "500 sessions, cap 50 / 50 sessions: saves a second", "0.9", "0.67",
          (FLEET, "500 sessions over 50", None, "the row alone"), "rows without claims, 500 sessions over 50"),
     Miss("500 sessions through 50 places over 50 sessions", FLEET, "500 sessions, 50 places / 50 sessions: saves a second", "0.9", "0.64", "",
