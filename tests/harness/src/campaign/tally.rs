@@ -70,10 +70,10 @@ impl Tally {
         rare
     }
 
-    /// Prints everything. Returns whether there are no problems.
+    /// Prints everything, the problems first: the output of a test that fails may be cut off. Returns whether there are none.
     pub fn print(&self) -> bool {
-        self.counts().iter().for_each(|(what, n)| println!("{n:>8}  {what}"));
         self.problems.iter().take(20).for_each(|problem| println!("PROBLEM: {problem}"));
+        self.counts().iter().for_each(|(what, n)| println!("{n:>8}  {what}"));
         println!("{} problems", self.problems.len());
         self.problems.is_empty()
     }

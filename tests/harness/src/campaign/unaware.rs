@@ -233,7 +233,7 @@ impl Application<'_> {
     /// for them.
     fn may_be(&self, conflict: &Conflict) -> bool {
         match conflict.reason.as_str() {
-            "leased" | "in_flight" => true,
+            "leased" | "in_flight" | "queued" => true,
             "taken" => conflict.holder != Some(self.cell as i64),
             _ => false,
         }

@@ -186,7 +186,7 @@ impl Writer<'_> {
         for conflict in refusal.conflicts().unwrap_or_default() {
             let of_ours = conflict.holder == Some(self.cell as i64);
             match conflict.reason.as_str() {
-                "leased" | "in_flight" => self.tally.count("explicit: conflicts"),
+                "leased" | "in_flight" | "queued" => self.tally.count("explicit: conflicts"),
                 "taken" if !of_ours => self.tally.count("explicit: conflicts"),
                 _ if self.local().is_ok_and(|local| local.batch_execute("SELECT").is_err()) => return Stop::Died,
                 _ => self.tally.problem(format!("cell {}: {refusal:?} for {:?}", self.cell, change.destroy)),
