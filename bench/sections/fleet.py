@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from lib import CELL_ROLES, HERE, QUICK, Section, cycles, in_turns, median, pgbench, program, psql, say
+from lib import CELL_ROLES, HERE, PRELOADED, QUICK, Section, cycles, in_turns, leading_to, median, on, pgbench, program, psql, say
 from sections.cell_save import restart, saves
 
 OWN_DATABASES = True
@@ -180,14 +180,15 @@ def epochs(section):
 
 
 def two_services(section):
-    """A save with names of two services, and one with as many names of one service."""
+    """A save with names of two services, each a server of its own, and one with as many names of one service."""
     if at_cell("SELECT to_regprocedure('claims.automatic(bigint, text, text[])') IS NULL") == "t":
         say("a fleet: a cell has one service")
         return
-    psql("postgres", f"CREATE DATABASE {SERVICE}_2 TEMPLATE template0 ENCODING 'UTF8'")
-    psql(f"{SERVICE}_2", "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')")
+    other = leading_to("second")
+    psql("postgres", CELL_ROLES + f"CREATE DATABASE {SERVICE} TEMPLATE template0 ENCODING 'UTF8'", cluster="second")
+    psql(SERVICE, "CREATE EXTENSION claims; SELECT claims.register_cell(1, 'cell_1')", cluster="second")
     at_cell(f"""
-        CREATE SERVER other FOREIGN DATA WRAPPER claims_service OPTIONS (host '{os.environ["PGHOST"]}', port '{os.environ["PGPORT"]}', dbname '{SERVICE}_2');
+        CREATE SERVER other FOREIGN DATA WRAPPER claims_service OPTIONS (host '{other["PGHOST"]}', port '{other["PGPORT"]}', dbname '{SERVICE}');
         CREATE USER MAPPING FOR PUBLIC SERVER other OPTIONS (user 'cell_1');
         SELECT claims.automatic(1, 'other', '{{USERNAMES}}')""")
     for table, second in (("one", "ROUTES"), ("two", "USERNAMES")):
@@ -203,8 +204,8 @@ def two_services(section):
     # The floor: the row, and before its COMMIT a durable transaction with a row for each name, at one service or at each of two.
     at_cell("CREATE TABLE plain_two (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text UNIQUE, other text UNIQUE);"
             "GRANT INSERT ON plain_two TO cell_1")
-    for service in (SERVICE, f"{SERVICE}_2"):
-        psql(service, "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1")
+    for server in (None, "second"):
+        psql(SERVICE, "CREATE TABLE floor (name text); GRANT INSERT ON floor TO cell_1", cluster=server)
     least = lambda what: lambda: 1000 * saves(what, 1, 0.5, SERVICE, CELL)[1]
 
     floor = paired("two services, the floor", least("floor-two"), least("floor-one"))
@@ -214,14 +215,15 @@ def two_services(section):
     section.at_most("a save with names of two services / of one", claimed[2], 1.3)
 
 
+@on(PRELOADED)
 def run():
     make()
     section = Section(
         TITLE,
-        f"Cell and service are two clusters on one machine; the cell's preloads the library. {SESSIONS} sessions of the application insert one row after "
-        f"the other, each with one claim (tests/harness/src/fleet), for {SECONDS} s, of which the second half counts: without a limit, with "
-        f"`claims.max_service_calls` 300 and {PLACES}, and at a service that has places for {PLACES} connections, beside {PLACES} sessions alone. "
-        f"The other tables are medians of {PAIRS} pairs in changing order.")
+        f"Cell and service are two clusters on one machine. Both preload the library, as [a fleet](../docs/fleet.md) should. {SESSIONS} sessions of the "
+        f"application insert one row after the other, each with one claim (tests/harness/src/fleet), for {SECONDS} s, of which the second half "
+        f"counts: without a limit, with `claims.max_service_calls` 300 and {PLACES}, and at a service that has places for {PLACES} connections, beside "
+        f"{PLACES} sessions alone. The other tables are medians of {PAIRS} pairs in changing order.")
     for part in (sessions, audit, ids, epochs, two_services):
         part(section)
     at_cell("SELECT * FROM claims.reconcile(1, 'service', '0', 10000)")

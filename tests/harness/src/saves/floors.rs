@@ -42,7 +42,8 @@ pub fn one_service(clusters: &Clusters) -> Result<Saver> {
     services(clusters, false)
 }
 
-/// Saves a row with two names, and before its COMMIT one row by a durable transaction at each of two services, sent at the same time.
+/// Saves a row with two names, and before its COMMIT one row by a durable transaction at each of two services, sent at the same time. Each is a
+/// server of its own.
 pub fn two_services(clusters: &Clusters) -> Result<Saver> {
     services(clusters, true)
 }
@@ -50,12 +51,11 @@ pub fn two_services(clusters: &Clusters) -> Result<Saver> {
 fn services(clusters: &Clusters, both: bool) -> Result<Saver> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (name, insert) = (clusters.service.clone(), "INSERT INTO floor (name) VALUES ($1)");
+    let cluster = |variable: &str| env::var(variable).with_context(|| format!("{variable} is not set"));
     let (cell, first, second) = runtime.block_on(async {
-        let cell =
-            connect(&env::var("CLUSTER_cell").context("CLUSTER_cell is not set")?, &clusters.cell_database).await?;
-        let service = format!("{}:{}", env::var("PGHOST")?, env::var("PGPORT")?);
-        let first = connect(&service, &name).await?;
-        let second = if both { Some(Arc::new(connect(&service, &format!("{name}_2")).await?)) } else { None };
+        let cell = connect(&cluster("CLUSTER_cell")?, &clusters.cell_database).await?;
+        let first = connect(&format!("{}:{}", cluster("PGHOST")?, cluster("PGPORT")?), &name).await?;
+        let second = if both { Some(Arc::new(connect(&cluster("CLUSTER_second")?, &name).await?)) } else { None };
         Ok::<_, anyhow::Error>((cell, first, second))
     })?;
     let (row, one, other) = runtime.block_on(async {
