@@ -43,8 +43,14 @@ expect 'one cell has the slot' "$(hold 1 60) $(hold 2 60) $(hold 1 60)" 't f t'
 for n in 1 2; do reload_with "cell$n" "claims.verify_interval = '3s'"; done
 expect 'it verifies' "$(wait_for t at cell1 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL")" t
 expect 'and gives the slot back then: the other one verifies, too' "$(wait_for t at cell2 "SELECT count(*) > 0 FROM claims.passes WHERE kind = 'verify' AND sqlstate IS NULL")" t
-# An open transaction that takes or gives back slots stops no other cell.
+# An open transaction that takes or gives back slots stops no other cell. The verifiers, which take slots and give them back, have ended by then.
+for n in 1 2; do
+  reload_with "cell$n" 'claims.verify_interval = 0'
+  expect "the verifier of cell $n ends" "$(wait_for 0 at "cell$n" "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'claims verifier'")" 0
+done
+for n in 1 2; do hold "$n" 0 >/dev/null; done
 reload_with shared 'claims.verification_slots = 2'
+expect 'there are two slots' "$(wait_for 2 at shared 'SHOW claims.verification_slots')" 2
 open idle shared postgres
 tell idle "BEGIN; SELECT claims.hold_verification_slot(1, 60)" >/dev/null
 expect 'the slot of an open transaction is held, the other one is free' "$(for n in 2 2; do ( use_cluster shared; PGOPTIONS='-c statement_timeout=3s' sql "SELECT claims.hold_verification_slot($n, 60)" ); done | tr '\n' ' ')$(at shared "SELECT claims.register_cell(78, 'cell1')" >/dev/null; hold 78 60)" 't t f'
@@ -56,6 +62,7 @@ for n in 1 2 78; do hold "$n" 0 >/dev/null; done
 close idle
 reload_with shared 'claims.verification_slots = 1'
 at shared "INSERT INTO claims.verification_slots VALUES (77, now() + interval '1 hour')"
+for n in 1 2; do reload_with "cell$n" "claims.verify_interval = '3s'"; done
 expect 'while another cell has it, both say so' \
   "$(for n in 1 2; do wait_for t at "cell$n" "SELECT count(*) > 0 FROM claims.passes WHERE sqlstate = '55P03' AND kind = 'verify' AND source_type = 'RAILS_TABLE_ROUTES' AND message = 'cell $n has no slot for verification'"; done | tr '\n' ' ')" 't t '
 expect 'which is no matter for the log' "$(cluster_log cell2 | grep -c 'no slot for verification' || true)" 0
