@@ -47,8 +47,8 @@ expect 'and gives the slot back then: the other one verifies, too' "$(wait_for t
 for n in 1 2; do
   reload_with "cell$n" 'claims.verify_interval = 0'
   expect "the verifier of cell $n ends" "$(wait_for 0 at "cell$n" "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'claims verifier'")" 0
+  hold "$n" 0 >/dev/null
 done
-for n in 1 2; do hold "$n" 0 >/dev/null; done
 reload_with shared 'claims.verification_slots = 2'
 expect 'there are two slots' "$(wait_for 2 at shared 'SHOW claims.verification_slots')" 2
 open idle shared postgres

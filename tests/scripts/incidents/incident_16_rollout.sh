@@ -176,14 +176,14 @@ expect 'no save has failed' "$(errors)" ''
 declared 2
 observed 2
 expect 'cell 2 claims what it saves' "$(claims_what_it_saves 2)" yes
-would_collide() { in_cell 2 "$collisions" Do claims.preview | grep -v '^both/' | cut -d'|' -f 1,3,4 | sort | tr '\n' ' '; }
-expect 'two names are in both cells' "$(would_collide)" 'acme/tools|held_by_other|1 gitlab-org|held_by_other|1 '
+would_collide() { others in_cell 2 "$collisions" Do claims.preview | cut -d'|' -f 1,3,4 | sort | tr '\n' ' '; }
+expect 'two names are in both cells' "$(would_collide)" 'acme/tools|held_by_other|1 end gitlab-org|held_by_other|1 '
 # People decide: cell 2 gives the one up, cell 1 the other.
 expect 'people decide' "$(state_as app cell2 "UPDATE routes SET path = 'acme/tools-2' WHERE path = 'acme/tools'") $(state_as app cell1 "UPDATE routes SET path = 'gitlab-org-1' WHERE path = 'gitlab-org'")" '00000 00000'
 # A rename that the service did not answer has left a lease, which recovery ends within a minute. Then the correction gives the old name up, and the
 # import claims the new one.
-given_up() { in_cell 1 "$import" 'Do 2' >/dev/null && echo "$(would_collide)end"; }
-expect 'nothing would collide' "$(wait_for end given_up)" end
+given_up() { in_cell 1 "$import" 'Do 2' >/dev/null && would_collide; }
+expect 'nothing would collide' "$(wait_for 'end ' given_up)" 'end '
 import_2() { in_cell 2 "$import" 'Do 1' 2>/dev/null && in_cell 2 "$import" 'Do 2' >/dev/null; }
 collided() { import_2 && others in_cell 2 "$import" See import_collisions; }
 expect 'nothing has collided' "$(wait_for end collided)" end

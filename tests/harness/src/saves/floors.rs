@@ -51,11 +51,11 @@ pub fn two_services(clusters: &Clusters) -> Result<Saver> {
 fn services(clusters: &Clusters, both: bool) -> Result<Saver> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let (name, insert) = (clusters.service.clone(), "INSERT INTO floor (name) VALUES ($1)");
-    let cluster = |variable: &str| env::var(variable).with_context(|| format!("{variable} is not set"));
+    let get = |variable: &str| env::var(variable).with_context(|| format!("{variable} is not set"));
     let (cell, first, second) = runtime.block_on(async {
-        let cell = connect(&cluster("CLUSTER_cell")?, &clusters.cell_database).await?;
-        let first = connect(&format!("{}:{}", cluster("PGHOST")?, cluster("PGPORT")?), &name).await?;
-        let second = if both { Some(Arc::new(connect(&cluster("CLUSTER_second")?, &name).await?)) } else { None };
+        let cell = connect(&get("CLUSTER_cell")?, &clusters.cell_database).await?;
+        let first = connect(&format!("{}:{}", get("PGHOST")?, get("PGPORT")?), &name).await?;
+        let second = if both { Some(Arc::new(connect(&get("CLUSTER_second")?, &name).await?)) } else { None };
         Ok::<_, anyhow::Error>((cell, first, second))
     })?;
     let (row, one, other) = runtime.block_on(async {
